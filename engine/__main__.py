@@ -19,6 +19,7 @@
     python -m engine mcp [--url http://127.0.0.1:8000] [--token-file FILE]
     python -m engine submit FILE --to http://127.0.0.1:8000 [--token-file FILE] [the options of optimize]
     python -m engine watch http://127.0.0.1:8000/s/ID | http://127.0.0.1:8000/w/CODE [--token-file FILE]
+    python -m engine lessons check|pack --out FOLDER [--wheels]
 
 FILE is a PyTorch module, a μCUTLASS program (`.ucutlass`), the name of an example, or - for standard input.
 Exit status: 0 done, 1 failed, 2 the input was refused.
@@ -349,6 +350,14 @@ def _links(session: dict[str, str]) -> None:
     print(f"watch it at {session['view_url']}", flush=True)
 
 
+def _lessons(args: argparse.Namespace) -> int:
+    """The lessons belong to the app, whose command does the work in a process of its own: no Django here."""
+    import subprocess
+
+    manage = Path(__file__).resolve().parents[1] / "manage.py"
+    return subprocess.run([sys.executable, str(manage), "lessons", *args.rest]).returncode
+
+
 def _default_device() -> str:
     return "cuda" if Path("/dev/nvidiactl").exists() else "modelled:h200"
 
@@ -356,7 +365,7 @@ def _default_device() -> str:
 RUN = {
     "optimize": _optimize, "trace": _trace, "report": _report, "ceilings": _ceilings, "problems": _problems,
     "raw": _raw, "export": _export, "replay": _replay, "rehearse": _rehearse, "suite": _suite, "bench": _bench,
-    "mcp": _mcp, "watch": _watch, "submit": _submit,
+    "mcp": _mcp, "watch": _watch, "submit": _submit, "lessons": _lessons,
 }  # fmt: skip
 
 if __name__ == "__main__":

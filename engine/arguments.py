@@ -87,6 +87,10 @@ def parser(run: Mapping[str, Run]) -> argparse.ArgumentParser:
     spec_arguments.add(one)
     one.set_defaults(run=run["submit"])
 
+    one = commands.add_parser("lessons", help="check the lessons, or pack them for a hall without a network")
+    one.add_argument("rest", nargs=argparse.REMAINDER, metavar="check | pack --out FOLDER [--wheels]")
+    one.set_defaults(run=run["lessons"])
+
     one = commands.add_parser("suite", help="run every program of the 59 problems against its module")
     one.add_argument("--device", default="cuda", help="cuda, or modelled:h200 for a prediction (default cuda)")
     one.add_argument("--only", default="", metavar="ID,..", help="suite ids (L1/55), modules or programs")

@@ -18,6 +18,20 @@ _UNITS = {
     "ms": {"s": 1e3, "ms": 1.0, "us": 1e-3, "µs": 1e-3, "μs": 1e-3},
     "MB": {"GB": 1e3, "MB": 1.0, "kB": 1e-3, "B": 1e-6, "bytes": 1e-6},
 }
+_WORDS = {
+    "en": {
+        "broken": "The answer cannot be computed here.",
+        "number": "Write a number{unit}, for example 12.5.",
+        "choice": "Choose one of the options.",
+        "multi": "Choose from the options.",
+    },
+    "ko": {
+        "broken": "여기서는 정답을 계산할 수 없습니다.",
+        "number": "숫자{unit}를 쓰십시오. 예: 12.5",
+        "choice": "보기 중 하나를 고르십시오.",
+        "multi": "보기에서 고르십시오.",
+    },
+}  # what a check says in the step's language
 
 
 class NoQuestion(ValueError):
@@ -36,11 +50,11 @@ def check(step: Step, answer: Any, show: bool = False) -> Outcome:
     try:
         right = question.right.number() if question.kind == "number" else question.right.value()
     except ExpressionError as e:
-        return Outcome(False, markdown.escaped(f"The answer cannot be computed here. {e}"), "unreadable")
+        return Outcome(False, markdown.escaped(f"{_WORDS[step.language]['broken']} {e}"), "unreadable")
     value = _answer(question, answer)
     if value is None:
         return Outcome(
-            False, _unreadable(question, answer), "unreadable", answer=_words(question, right) if show else ""
+            False, _unreadable(question, step.language), "unreadable", answer=_words(question, right) if show else ""
         )
     if _right(question, value, right):
         return Outcome(True, question.because_html, "right", True, _words(question, right))
@@ -112,8 +126,8 @@ def _words(question: Question, right: Any) -> str:
     return "; ".join(words[code] for code in (right if isinstance(right, list) else [right]) if code in words) or "-"
 
 
-def _unreadable(question: Question, answer: Any) -> str:
+def _unreadable(question: Question, language: str) -> str:
+    words = _WORDS[language]
     if question.kind == "number":
-        unit = f" in {question.unit}" if question.unit else ""
-        return markdown.escaped(f"Write a number{unit}, for example 12.5.")
-    return markdown.escaped("Choose one of the options." if question.kind == "choice" else "Choose from the options.")
+        return markdown.escaped(words["number"].format(unit=f" ({question.unit})" if question.unit else ""))
+    return markdown.escaped(words[question.kind])

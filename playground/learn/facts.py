@@ -278,7 +278,7 @@ FUNCTIONS: dict[str, Callable[..., Any]] = {
     "peak": peak, "bandwidth": bandwidth, "ridge": ridge, "sms": sms,
     "flops": flops, "bytes": bytes_of, "size": size, "intensity": intensity, "limit": limit, "unfused": unfused,
     "binds": binds, "roof": roof, "lever": lever,
-    "tiles": tiles, "waves": waves, "busy": busy, "tiled_ms": tiled_ms, "predicted": predicted, "stages": stages, 
+    "tiles": tiles, "waves": waves, "busy": busy, "tiled_ms": tiled_ms, "predicted": predicted, "stages": stages,
     "error_code": error_code,
     "trial": recorded.trial, "baseline": recorded.baseline, "recorded_limit": recorded.sol_limit, "best": best,
     "replayed": replayed, "benched": benched, "pytorch": pytorch,

@@ -70,7 +70,12 @@ def filled(text: str, scope: Scope, wrong: Callable[[int, str], None], line: int
     return "\n".join(lines)
 
 
-def _filling(text: str, scope: Scope, wrong: Callable[[int, str], None], line: int) -> str:
+def plain(text: str, scope: Scope, wrong: Callable[[int, str], None], line: int = 0) -> str:
+    """The text with its computed numbers, for a place that shows no Markdown: a title or caption of a figure."""
+    return BRACES.sub(lambda m: _filling(m[1], scope, wrong, line, plain_text=True), text)
+
+
+def _filling(text: str, scope: Scope, wrong: Callable[[int, str], None], line: int, plain_text: bool = False) -> str:
     expression, _, form = text.rpartition("|") if "|" in text else (text, "", "")
     try:
         value = read(expression, scope).value()
@@ -78,7 +83,7 @@ def _filling(text: str, scope: Scope, wrong: Callable[[int, str], None], line: i
     except ExpressionError as e:
         wrong(line, str(e))
         return "?"
-    return words if _PLAIN.fullmatch(words) else re.sub(r"([\\`*_{}\[\]()#+.!|<>&-])", r"\\\1", words)
+    return words if plain_text or _PLAIN.fullmatch(words) else re.sub(r"([\\`*_{}\[\]()#+.!|<>&-])", r"\\\1", words)
 
 
 def shown(value: Any, form: str = "") -> str:

@@ -155,6 +155,9 @@ class _Reader:
             return self._figure(block, name)
         return self.original.drawn.get(name)
 
+    def _plain(self, text: str, line: int) -> str:
+        return markdown.plain(text, self.scope, self.wrong, line)
+
     def _figure(self, block: Block, name: str) -> dict[str, Any] | None:
         rows = blocks.fields(block.text, block.line)
         line = block.line - 1
@@ -171,6 +174,7 @@ class _Reader:
         else:
             kind = block.words[1]
             self.original.figures[name] = (kind, rows, line)
+        rows = [(k, self._plain(v, n) if k in ("title", "caption") else v, n) for k, v, n in rows]
         try:
             return figures.build(kind, name, rows, self.scope, self.original.texts, line)
         except figures.FigureError as e:

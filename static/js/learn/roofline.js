@@ -91,7 +91,7 @@ function picture(device, cls, points, at, word, choose) {
     svg("path", { d: roofs, class: "roof" }),
     svg("line", { x1: x(ridge), x2: x(ridge), y1: y(peak), y2: H - BOX.bottom, class: "ridge" }),
     text(x(ridge), y(peak) - 8, `${word("ridge")} ${number(ridge)}`, "middle"),
-    points.map((p, i) => {
+    drawn(points, at).map(([p, i]) => {
       const look = i === at ? { r: 8, class: "now" } : { r: 4, class: "dot" };
       const place = { cx: x(p.intensity), cy: y(p.rate), ...look };
       const mark = svg("circle", place, svg("title", {}, p.label));
@@ -105,6 +105,9 @@ function picture(device, cls, points, at, word, choose) {
       word("axis_y")),
   );
 }
+
+/** [point, index] with the current one last, so that it lies on top. */
+const drawn = (points, at) => points.map((p, i) => [p, i]).sort((a, b) => (a[1] === at) - (b[1] === at));
 
 function text(x, y, words, anchor, cls = "label") {
   return svg("text", { x, y, "text-anchor": anchor, class: cls }, words);

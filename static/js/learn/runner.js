@@ -71,7 +71,7 @@ class Runner {
     const rows = this.lesson.steps.map((step, i) => {
       const answer = this.answers[step.id];
       const state = answer ? (answer.right ? "right" : "wrong") : this.visited.has(step.id) ? "seen" : "";
-      const mark = { right: "✓", wrong: "✗", seen: "·" }[state] ?? String(i + 1);
+      const mark = { right: "✓", wrong: "✗" }[state] ?? String(i + 1);
       const name = this.word(state === "right" ? "done" : state === "wrong" ? "not_yet" : "");
       const button = h("button", {
         type: "button", class: `step-link ${state}`, disabled: this.locked(step.id), "data-step": step.id,

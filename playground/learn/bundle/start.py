@@ -1,0 +1,68 @@
+"""Start the playground on this laptop: python3 start.py [--port 8000]. Needs no network; Ctrl-C ends it.
+
+PYTHON=/path/to/python uses an environment that already has the packages of wheels.txt.
+"""
+
+import contextlib
+import importlib.util
+import os
+import socket
+import subprocess
+import sys
+from pathlib import Path
+
+HERE = Path(__file__).resolve().parent
+VENV = HERE / "venv"
+
+
+def addresses() -> list[str]:
+    """The names and addresses under which others in the hall reach this laptop."""
+    names = {"localhost", "127.0.0.1", socket.gethostname()}
+    with contextlib.suppress(OSError):
+        names |= {row[4][0] for row in socket.getaddrinfo(socket.gethostname(), None, socket.AF_INET)}
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
+        with contextlib.suppress(OSError):
+            probe.connect(("10.255.255.255", 1))  # sends nothing; the system chooses its own address
+            names.add(probe.getsockname()[0])
+    return sorted(names)
+
+
+def python() -> str:
+    """The Python that has the packages: PYTHON, the folder venv, or a new one made of wheels/."""
+    if os.environ.get("PYTHON"):
+        return os.environ["PYTHON"]
+    own = VENV / "bin" / "python"
+    if own.exists():
+        return str(own)
+    if not (HERE / "wheels").is_dir():
+        if not all(importlib.util.find_spec(name) for name in ("daphne", "django", "markdown_it", "torch")):
+            sys.exit(
+                "The packages of wheels.txt are not installed here. Pack again with --wheels, or name an environment "
+                "that has them: PYTHON=/path/to/python python3 start.py"
+            )
+        return sys.executable
+    print("Installing the packages of wheels/ into venv/ (the first time takes a minute) ...", flush=True)
+    subprocess.run([sys.executable, "-m", "venv", str(VENV)], check=True)
+    install = [str(own), "-m", "pip", "install", "--quiet", "--no-index", "--find-links", str(HERE / "wheels")]
+    subprocess.run([*install, "-r", str(HERE / "wheels.txt")], check=True)
+    return str(own)
+
+
+def main() -> None:
+    hosts = addresses()
+    environ = {
+        **os.environ,
+        "UCUTLASS_VAR": str(HERE / "var"),
+        "UCUTLASS_LESSONS": str(HERE / "lessons"),
+        "UCUTLASS_HOSTS": os.environ.get("UCUTLASS_HOSTS", ",".join(hosts)),
+    }
+    port = sys.argv[sys.argv.index("--port") + 1] if "--port" in sys.argv[:-1] else "8000"
+    print("Students open one of: " + ", ".join(f"http://{host}:{port}/learn" for host in hosts), flush=True)
+    arguments = ["manage.py", "up", "--host", "0.0.0.0", "--device", "modelled:h200", *sys.argv[1:]]
+    os.chdir(HERE / "app")
+    interpreter = python()
+    os.execve(interpreter, [interpreter, *arguments], environ)
+
+
+if __name__ == "__main__":
+    main()
