@@ -3,7 +3,8 @@
 Client to server, first: {"token": "...", "after": SEQ}. The token is the teacher's or a seat's; it is in no address, so
 that no log holds it. Then {"ack": SEQ} and {"pong": ...}, as on a session's socket (playground.live.consumers).
 
-Server to client: {"events": [{seq, kind, t, seat, data}...], "last": N, "ended": false}, {"ping": ...}, {"error": ...}.
+Server to client, first: {"seat": N}, whose token it is, null for the teacher's. Then {"events": [{seq, kind, t, seat,
+data}...], "last": N, "ended": false}, {"ping": ...}, {"error": ...}.
 The teacher also gets {"online": [seat...]} and {"sessions": {seat: {session, state, trials, gap, speedup, kind}}}.
 
 Close codes: 4400 an invalid message, 4403 the token is not valid in this room (any more), 4404 no such room (or it was
@@ -97,6 +98,7 @@ class RoomConsumer(LogConsumer):
             return
         limits.guesses.right(self.visitor, f"room {self.code} {self.token}")
         self.reader = reader
+        await self.send(json.dumps({"seat": reader.seat}))
         self.follow(self.code, after, last=last, ended=False, message={})
 
     async def events(self, after: int, limit: int) -> list[tuple[int, str | None]]:
