@@ -30,8 +30,8 @@ def room(house):
 
 
 def seat(house, room, name: str) -> dict[str, str]:
-    made = house.post(f"/api/rooms/{room['code']}/seats", {"name": name})
-    return {"X-Seat-Token": made["token"]}
+    joined = house.post(f"/api/rooms/{room['code']}/seats", {"name": name})
+    return {"X-Seat-Token": joined["token"]}
 
 
 def send(house, room, headers, step, value, attempt) -> dict | None:
