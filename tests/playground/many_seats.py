@@ -3,9 +3,10 @@
     python -m tests.playground.many_seats --seats 60 --minutes 5 --json seats.json
 
 The real app: daphne and one engine on the modelled device, without compilers. All seats come from one address. Each
-joins, keeps its page's socket open, goes through the lesson with pauses for thought until every question is right, and starts one session at a
-moment of its own. A wait is from the start of a session to its first trial's end. In the middle of it somebody at
-another address starts a session. The wall's lateness is from an answer's time in the log to its arrival at the teacher.
+joins, keeps its page's socket open, goes through the lesson with pauses for thought until every question is right, and
+starts one session at a moment of its own. A wait is from the start of a session to its first trial's end. In the middle
+of it somebody at another address starts a session. The wall's lateness is from an answer's time in the log to its
+arrival at the teacher.
 
 The file says what else the machine did (load averages): the limits are for a machine that does nothing else.
 """
