@@ -90,7 +90,7 @@ def number(answer: Any, unit: str = "") -> float | None:
         return None
     match = _NUMBER.match(answer.strip())
     digits = re.sub(r"[ ,_']", "", match[1]) if match else ""
-    if not match or not re.search(r"\d", digits):
+    if not match or not re.search(r"\d", digits) or not math.isfinite(float(digits)):
         return None
     rest = match[2].strip()
     if rest == "%":

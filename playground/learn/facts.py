@@ -273,6 +273,17 @@ def those(**tests: Any) -> list[str]:
     return [name for name, test in tests.items() if test]
 
 
+def use(name: str) -> tuple[str, str]:
+    """How a function is called, and what it gives: from the first line of its docstring, or its signature."""
+    doc = (FUNCTIONS[name].__doc__ or "").strip().split("\n")[0]
+    called, colon, gives = doc.partition("): ")
+    if colon and called.startswith(f"{name}("):
+        return f"{called})", gives.strip()
+    arguments = {"gap": "ms, limit", "score": "ms, limit, baseline", "exponent": "gap"}
+    arguments["roi"] = "speedup, gap, risk of building, risk of gain"
+    return f"{name}({arguments.get(name, 'a, ...')})", doc if name in arguments else "as in Python"
+
+
 FUNCTIONS: dict[str, Callable[..., Any]] = {
     "abs": abs, "max": max, "min": min, "round": round,
     "peak": peak, "bandwidth": bandwidth, "ridge": ridge, "sms": sms,

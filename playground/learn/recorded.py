@@ -74,7 +74,10 @@ def _trial(name: str, number: int) -> Trial:
 
 
 def trial(name: str, number: int, field: str = "ms") -> Any:
-    """A field of a recorded trial: one of FIELDS. Times in ms."""
+    """trial(session, number, field="ms"): ms, speedup, gap, score, verdict, class, error, .. of a trial
+
+    `field`: one of FIELDS. Times in ms, the build in seconds.
+    """
     t = _trial(name, number)
     judged, validated = t.judged or t.untimed, t.validated or {}
     built, text = t.compiled or {}, text_of(name, t.program)
@@ -97,7 +100,7 @@ def trial(name: str, number: int, field: str = "ms") -> Any:
 
 
 def baseline(name: str, cls: str) -> float:
-    """PyTorch's time in ms in a class of a recorded session."""
+    """baseline(session, class): ms of PyTorch in a class of a recorded session"""
     row = view(name).baseline(cls)
     if row is None or row.ms is None:
         raise RecordError(f"{name} has no baseline of class {cls!r}")
@@ -105,7 +108,7 @@ def baseline(name: str, cls: str) -> float:
 
 
 def sol_limit(name: str, cls: str) -> float:
-    """The limit t_sol in ms of a class of a recorded session."""
+    """recorded_limit(session, class): ms of the limit of a class of a recorded session"""
     bounds = view(name).bounds
     if cls not in bounds:
         raise RecordError(f"{name} has no limit of class {cls!r}; it has {', '.join(bounds)}")

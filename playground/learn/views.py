@@ -2,19 +2,22 @@
 
 learn.html         lessons: rows as playground.learn.listed; boot = {lessons, words, language}
 learn_lesson.html  lesson; boot = {lesson: as playground.learn.lesson_json, words, language}
-learn_own.html     boot = {text: an example to begin with, words, language}
+learn_own.html     guide: how a lesson is written; boot = {text: an example to begin with, words, language}
 """
 
 from __future__ import annotations
 
+import functools
 from typing import Any
 
 from django.http import Http404, HttpRequest, HttpResponse
 from django.shortcuts import render
 from django.utils import translation
+from django.utils.safestring import mark_safe
 from django.views.decorators.http import require_safe
 
-from playground.learn import forms, shelf, words
+from playground.learn import facts, figures, forms, shelf, words
+from playground.learn.writing import markdown
 
 EXAMPLE = """---
 title: My first lesson
@@ -75,7 +78,19 @@ def lesson(request: HttpRequest, slug: str) -> HttpResponse:
     return _page(request, "learn_lesson.html", {"lesson": forms.lesson_json(chosen)}, lesson=chosen)
 
 
+@functools.cache
+def _guide() -> str:
+    """How a lesson is written, as safe HTML: the form in playground/lessons/README.md, and every function."""
+    text = (shelf.FOLDER / "README.md").read_text(encoding="utf-8")
+    form = text[text.index("## The form") : text.index("## In Python")].partition("\n")[2]
+    figure = (figures.__doc__ or "").partition("KIND is one of:\n")[2].strip("\n")
+    rows = "\n".join("| `{}` | {} |".format(*facts.use(name)) for name in sorted(facts.FUNCTIONS))
+    return markdown.unfilled(
+        f"{form}\n\nThe lines of each figure:\n\n{figure}\n\n| function | what it gives |\n|---|---|\n{rows}\n"
+    )
+
+
 @require_safe
 def own(request: HttpRequest) -> HttpResponse:
     """A teacher's own lesson: checked and previewed by the API, stored nowhere."""
-    return _page(request, "learn_own.html", {"text": EXAMPLE})
+    return _page(request, "learn_own.html", {"text": EXAMPLE}, guide=mark_safe(_guide()))

@@ -54,7 +54,7 @@ def main() -> None:
         **os.environ,
         "UCUTLASS_VAR": str(HERE / "var"),
         "UCUTLASS_LESSONS": str(HERE / "lessons"),
-        "UCUTLASS_HOSTS": os.environ.get("UCUTLASS_HOSTS", ",".join(hosts)),
+        "UCUTLASS_HOSTS": os.environ.get("UCUTLASS_HOSTS", ",".join([*hosts, "0.0.0.0"])),
     }
     port = sys.argv[sys.argv.index("--port") + 1] if "--port" in sys.argv[:-1] else "8000"
     print("Students open one of: " + ", ".join(f"http://{host}:{port}/learn" for host in hosts), flush=True)

@@ -48,6 +48,11 @@ def block(text: str, scope: Scope, wrong: Callable[[int, str], None], line: int 
     return _MD.render(filled(text, scope, wrong, line))
 
 
+def unfilled(text: str) -> str:
+    """HTML of a text of ours in which double braces stand for themselves."""
+    return _MD.render(text)
+
+
 def inline(text: str, scope: Scope, wrong: Callable[[int, str], None], line: int = 0) -> str:
     """HTML of one paragraph, without its `<p>`."""
     return _MD.renderInline(filled(text, scope, wrong, line))
@@ -105,7 +110,7 @@ def shown(value: Any, form: str = "") -> str:
                     return f"{value / step:.3g} {unit}"
             return f"{value:.0f} bytes"
         case "rate":
-            return f"{value / 1e12:.3g} TFLOP/s"
+            return f"{shown(value / 1e12)} TFLOP/s"
         case "flops":
             for unit, step in (("TFLOP", 1e12), ("GFLOP", 1e9), ("MFLOP", 1e6)):
                 if abs(value) >= step:

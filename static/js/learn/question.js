@@ -9,7 +9,9 @@ export class Question {
     Object.assign(this, { step, runner, tries: 0 });
     const question = step.question;
     const name = `answer-${step.id}`;
-    const ask = h(question.kind === "number" ? "label" : "legend", { class: "ask", for: `${name}-0` });
+    const ask = question.kind === "number"
+      ? h("label", { class: "ask", for: `${name}-0` })
+      : h("legend", { class: "ask" });
     ask.append(html(question.html));
     this.inputs = [];
     this.outcome = h("div", { class: "outcome", role: "status", "aria-live": "polite", tabindex: "-1" });

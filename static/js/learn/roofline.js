@@ -5,7 +5,7 @@ import { fill, number, svg, table, time } from "./parts.js";
 
 const W = 560;
 const H = 320;
-const BOX = { left: 58, right: 14, top: 14, bottom: 44 };
+const BOX = { left: 80, right: 28, top: 14, bottom: 44 };
 
 const log = Math.log10;
 /** A function from values to pixels on a logarithmic axis. */
@@ -101,7 +101,7 @@ function picture(device, cls, points, at, word, choose) {
     text(x(now.intensity), Math.min(y(now.rate) + 26, H - BOX.bottom - 6), now.label,
       x(now.intensity) > W * 0.7 ? "end" : x(now.intensity) < W * 0.3 ? "start" : "middle", "now-label"),
     text((BOX.left + W) / 2, H - 6, word("axis_x"), "middle", "axis"),
-    svg("text", { x: 0, y: 0, transform: `translate(14 ${H / 2}) rotate(-90)`, "text-anchor": "middle", class: "axis" },
+    svg("text", { x: 0, y: 0, transform: `translate(14 ${H / 2}) rotate(-90)`, "text-anchor": "middle", class: "axis-y" },
       word("axis_y")),
   );
 }

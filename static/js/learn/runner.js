@@ -17,6 +17,8 @@ export function mount(element, lesson, options = {}) {
   return new Runner(element, lesson, options);
 }
 
+const TYPED = "textarea, select, input:not([type=radio], [type=checkbox], [type=range])"; // Alt moves words there
+
 class Runner {
   constructor(element, lesson, { check, onStep, progress = {}, locked = () => false, words = {} }) {
     Object.assign(this, { element, lesson, check, onStep, locked, words });
@@ -27,7 +29,7 @@ class Runner {
     const label = this.word("steps");
     element.classList.add("lesson");
     element.replaceChildren(h("nav", { "aria-label": label }, this.list), this.body);
-    element.addEventListener("keydown", (e) => this.key(e));
+    element.ownerDocument.addEventListener("keydown", (e) => this.key(e));
     const start = this.find(progress.step) ?? lesson.steps[0];
     this.show(this.locked(start.id) ? lesson.steps[0] : start, false);
   }
@@ -59,7 +61,7 @@ class Runner {
   }
 
   key(e) {
-    if (!e.altKey || e.ctrlKey || e.metaKey) return;
+    if (!this.body.isConnected || !e.altKey || e.ctrlKey || e.metaKey || e.target.matches?.(TYPED)) return;
     const by = { ArrowRight: 1, ArrowLeft: -1 }[e.key];
     const next = by && this.lesson.steps[this.index + by];
     if (!next) return;

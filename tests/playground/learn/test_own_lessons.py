@@ -1,0 +1,155 @@
+"""A teacher's own text: each mistake with its line, nothing in it can inject or run anything, however hostile."""
+
+import json
+import re
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from playground import learn
+from playground.learn import facts, shelf, views
+from playground.learn.writing import expressions, markdown
+from playground.learn.writing.expressions import ExpressionError, Scope
+
+HEAD = "---\ntitle: T\nminutes: 5\n---\n"
+WORK = "```work w\nx: f16[8, 8] input\nreturn x\n```\n"
+ASK = "## predict p: P\n```question choice\nask: A?\noption a: A\noption b: B\nright: {}\n```\n"
+HOSTILE = """## read a: <img src=x onerror=alert(1)>
+<script>alert(1)</script> <img src=x onerror=alert(1)> ![p](https://x.example/a.png) <https://x.example>
+[a](javascript:alert(1)) [b](JaVaScRiPt:alert(1)) [c](//x.example) [d](data:text/html,x) [e](https://x.example/"onclick=1)
+[f](/language) [g](http://x.example) [h](/\\x.example) [i](vbscript:x) <a href="javascript:1">x</a> &lt;b&gt;
+| a | b |
+|---|---|
+| <i>c</i> | `<b>` |
+"""
+
+
+def mistakes(text: str) -> list[tuple[int, str]]:
+    return [(m.line, m.text) for m in learn.read(text)[1]]
+
+
+def test_the_example_of_the_page_has_no_mistake():
+    lesson, faults = learn.read(views.EXAMPLE)
+    assert faults == [] and lesson.source == "own" and learn.check(lesson.step("binds"), "memory").right
+
+
+@pytest.mark.parametrize(
+    ("text", "line", "words"),
+    [
+        ("Text", 1, "no head"),
+        ("---\ntitle: T\n", 1, "no end"),
+        ("---\ntitle: T\nminutes: soon\n---\n## read a: A\nx", 3, "how long"),
+        ("---\ntitel: T\n---\n", 2, "no line `titel: T`"),
+        (HEAD + "Text", 5, "before the first step"),
+        (HEAD + "## read a: A\n```work w\n", 6, "no end"),
+        (HEAD + "## reed a: A\nx", 5, "kind of step 'reed'"),
+        (HEAD + "## read: A\nx", 5, "begins no step"),
+        (HEAD + "## read a: A\nx\n## read a: B\nx", 7, "Two steps"),
+        (HEAD + "## read a: A\n{{1 / 0}}", 6, "divides by zero"),
+        (HEAD + "## read a: A\nx\n{{nothing}}", 7, "no value 'nothing'"),
+        (HEAD + "## read a: A\n{{1 | furlong}}", 6, "no format 'furlong'"),
+        (HEAD + "## predict a: A\nx", 5, "predicts nothing"),
+        (HEAD + "## read a: A\n```work w\nx: f16[8] input\ny = lineer(x)\nreturn y\n```", 8, "no operation 'lineer'"),
+        (HEAD + "## read a: A\n```work w\nx: f16[8, 8] input\ny = linear(x, z)\nreturn y\n```", 8, "no tensor 'z'"),
+        (HEAD + "## read a: A\n```work w\nx: f17[8] input\nreturn x\n```", 7, "element type 'f17'"),
+        (HEAD + "## read a: A\n```values\na = 1\na = 2\n```", 8, "used twice"),
+        (HEAD + "## read a: A\n```values\na = open('x')\n```", 7, "no function 'open'"),
+        (HEAD + "## read a: A\n```values\na = peak.__class__\n```", 7, "not allowed"),
+        (HEAD + "## read a: A\n```program p\nprogram p(\n```", 7, "E0"),
+        (HEAD + "## read a: A\n```figure f roofline\nclass: f16\n```", 6, "no point"),
+        (HEAD + "## read a: A\n```figure f trials\nsession: nothing\n```", 7, "no recorded session"),
+        (HEAD + "## read a: A\n```figure f bars\nmeasured A: 1\nbar B: 2\n```", 8, "no line `bar B`"),
+        (HEAD + "## read a: A\n```yours b\n```", 5, "asks nothing"),
+        (HEAD + ASK.format('"c"'), 10, "no option is"),
+        (HEAD + ASK.format("nothing()"), 10, "no function"),
+        (HEAD + ASK.format('"a"').replace("option b: B\n", ""), 9, "at least two options"),
+        (HEAD + ASK.format('"a"') + "```question choice\nask: B?\n```", 12, "one question"),
+        (HEAD + ASK.format('"a"').replace("right:", "rigth:"), 6, "no right answer"),
+        (HEAD + ASK.format('"a"').replace("ask:", "wrong c: D\nask:"), 7, "No option is called 'c'"),
+        (HEAD + ASK.format('"a"').replace("ask:", "wrong a: D\nask:"), 11, "explained as a wrong one"),
+    ],
+)  # fmt: skip
+def test_a_mistake_has_its_line(text, line, words):
+    rows = mistakes(text)
+    assert any(at == line and words in said_text for at, said_text in rows), rows
+
+
+def test_two_mistakes_are_named_at_once():
+    assert len(mistakes(HEAD + "## read a: A\n{{no}}\n## reed b: B\nx")) == 2
+
+
+def test_nothing_in_a_text_becomes_markup():
+    lesson, faults = learn.read(HEAD + HOSTILE)
+    assert faults == []
+    html = lesson.steps[0].body_html
+    tags = {tag.lower() for tag in re.findall(r"<\s*/?\s*([a-zA-Z]+)", html)}
+    assert tags <= {"p", "a", "table", "thead", "tbody", "tr", "th", "td", "code", "em", "strong"}
+    assert not re.search(r"<[^>]*\son\w+\s*=", html)
+    links = re.findall(r'href="([^"]*)"', html)
+    assert links and all(re.match(r"/language$|/%5C|https://x", link) for link in links), links
+    for tag in re.findall(r'<a [^>]*href="https:[^>]*>', html):
+        assert 'rel="noopener noreferrer nofollow"' in tag
+
+
+def test_a_computed_word_is_no_markup():
+    shown = markdown.inline('{{"<b>[x](javascript:1)**y**"}}', Scope(facts.FUNCTIONS), lambda *_: None)
+    assert "<b>" not in shown and "<a" not in shown and "<strong>" not in shown
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "().__class__", "[x for x in [1]]", "lambda: 1", "f'{1}'", "peak['h200']", "(1).real", "__import__('os')",
+        "9 ** 9 ** 9 ** 9", "'a' * 10 ** 9", "1 if", "x := 1", "[1] * 10", "max(*[1, 2])", "max(**{})", "limit('x')",
+        "(" * 300, "-" * 400 + "1", "trial('../../etc/passwd', 1)", "tiles(1e30, 1, '1x1x1')", "ridge('cpu', 'f32')",
+        "roi(1e308, 1e308)", "exponent(0)", "True + 1", "b'x'", "1j", "...", "None",
+    ],
+)  # fmt: skip
+def test_an_expression_only_calculates(text):
+    with pytest.raises(ExpressionError):
+        expressions.read(text, Scope(facts.FUNCTIONS)).number()
+
+
+@settings(max_examples=150, deadline=None, suppress_health_check=list(HealthCheck))
+@given(st.data())
+def test_no_text_breaks_the_reader(data):
+    """Random cuts and joins of real lessons and of pieces of the form: an answer or mistakes, never an exception."""
+    lessons = [(shelf.FOLDER / name).read_text() for name in ("01-roofline/lesson.md", "09-when-to-stop/lesson.md")]
+    pieces = [views.EXAMPLE, HOSTILE, HEAD, WORK, ASK.format('"a"'), "```", "---", "{{", "}}", "## ", "\x00", "\n"]
+    source = data.draw(st.sampled_from([*lessons, *pieces]))
+    start, stop = sorted(data.draw(st.tuples(st.integers(0, len(source)), st.integers(0, len(source)))))
+    middle = data.draw(st.sampled_from(pieces) | st.text(max_size=40))
+    lesson, faults = learn.read(source[:start] + middle + source[stop:])
+    assert lesson is not None or faults
+    if lesson is not None:
+        json.dumps(learn.lesson_json(lesson))
+    assert all(m.line >= 1 and m.text for m in faults)
+
+
+def test_a_folder_of_own_lessons_stands_beside_ours(tmp_path, monkeypatch):
+    (tmp_path / "mine.md").write_text(views.EXAMPLE)
+    (tmp_path / "broken.md").write_text("no head")
+    (tmp_path / "roofline.md").write_text(views.EXAMPLE)  # a shipped lesson keeps its name
+    monkeypatch.setenv("UCUTLASS_LESSONS", str(tmp_path))
+    assert learn.library()[-1].slug == "mine" and learn.lesson("roofline").source == "shipped"
+    assert [path.rpartition("/")[2] for path in shelf.mistakes()] == ["broken.md"]
+    (tmp_path / "mine.md").write_text(views.EXAMPLE.replace("My first lesson", "Changed"))
+    import os
+
+    os.utime(tmp_path / "mine.md", ns=(1, 1))
+    assert learn.lesson("mine").title == "Changed"
+
+
+@pytest.mark.django_db
+def test_the_api_checks_a_text_and_an_answer(client):
+    def post(path, **body):
+        return client.post(path, body, content_type="application/json")
+
+    reply = post("/api/own-lesson", text=views.EXAMPLE).json()
+    assert reply["mistakes"] == [] and reply["lesson"]["steps"][1]["question"]["kind"] == "choice"
+    answer = {"text": views.EXAMPLE, "step": "binds", "answer": "matrix"}
+    outcome = post("/api/own-lesson/answers", **answer).json()
+    assert not outcome["right"] and outcome["known"] and not outcome["answer"]
+    assert post("/api/own-lesson/answers", **answer, show=True).json()["answer"] == "The memory"
+    assert post("/api/own-lesson", text="x" * 70_000).status_code == 413

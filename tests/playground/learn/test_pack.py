@@ -1,0 +1,40 @@
+"""The folder for a hall without a network: what is in it, and that the engine's command line makes it."""
+
+import ast
+import subprocess
+import sys
+
+import pytest
+from django.core.management import call_command
+from django.core.management.base import CommandError
+
+from playground.conf import ROOT
+from playground.learn import pack
+
+
+def test_the_folder_holds_lessons_recordings_wheels_and_one_command(tmp_path, monkeypatch):
+    (tmp_path / "own").mkdir()
+    (tmp_path / "own/mine.md").write_text("---\n")
+    monkeypatch.setenv("UCUTLASS_LESSONS", str(tmp_path / "own"))
+    out = tmp_path / "hall"
+    assert "11 lessons, 9 recordings" in pack.pack(out)
+    assert {p.name for p in out.iterdir()} == {"app", "lessons", "start.py", "README.md", "wheels.txt"}
+    for folder in ("playground/lessons", "playground/recordings", "playground/learn"):
+        files = {p.relative_to(ROOT) for p in (ROOT / folder).rglob("*") if p.is_file() and p.suffix != ".pyc"}
+        assert files and all((out / "app" / path).read_bytes() == (ROOT / path).read_bytes() for path in files)
+    assert (out / "lessons/mine.md").exists() and not list(out.rglob("*.pyc")) and not list(out.rglob(".git*"))
+    assert (out / "wheels.txt").read_text() == (ROOT / "requirements.txt").read_text()
+    ast.parse((out / "start.py").read_text())
+    with pytest.raises(pack.PackError, match="not empty"):
+        pack.pack(out)
+
+
+def test_a_folder_inside_of_the_app_is_refused():
+    with pytest.raises(CommandError, match="inside of the app"):
+        call_command("lessons", "pack", out=ROOT / "playground" / "hall")
+
+
+def test_the_engine_hands_over_to_the_app(tmp_path):
+    command = [sys.executable, "-m", "engine", "lessons", "pack", "--out", str(ROOT / "sol/hall")]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
+    assert done.returncode == 1 and "inside of the app" in done.stderr
