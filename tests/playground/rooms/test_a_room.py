@@ -9,6 +9,7 @@ import pytest
 from django.utils import timezone
 
 from playground import retention
+from playground.access.redaction import redact
 from playground.access.requests import room_in_queue
 from playground.live import log as session_log
 from playground.live import turns
@@ -206,6 +207,13 @@ def test_a_room_is_deleted_with_everything_when_its_teacher_says_so(visit):
     tables = (Room, Seat, RoomEvent, Session, SessionEvent)
     assert not any(table.objects.exists() for table in tables)
     assert room.client.get(f"/api/rooms/{room.code}").status_code == 404
+
+
+def test_the_teachers_link_is_in_no_log(visit):
+    room = visit()
+    token = room.room["teacher_token"]
+    for line in (f'"GET /w/{room.code}/wall/{token} HTTP/1.1" 200', f"Not Found: /w/XXXXXX/wall/{token}"):
+        assert token not in redact(line) and "/wall/" in redact(line)
 
 
 def test_old_rooms_are_deleted_after_thirty_days(visit):
