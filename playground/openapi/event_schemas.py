@@ -14,6 +14,12 @@ from engine.session import events as of_sessions
 from playground.rooms import events as of_rooms
 
 REF = "#/components/schemas/"
+HEADERS = {
+    "X-Control-Token": "the session's control token",
+    "X-Owner-Key": "the key of owner tokens, from the page My sessions",
+    "X-Seat-Token": "the seat's token, from joining",
+    "X-Teacher-Token": "the room's teacher token, from opening it",
+}
 _PREFIX = "Event"  # of the names that an event's schema refers to; the API has a Prediction of its own
 
 
@@ -98,3 +104,4 @@ def describe(schema: dict[str, Any]) -> None:
             for parameter in operation.get("parameters", ()):
                 if parameter["in"] == "header":
                     parameter["name"] = parameter["name"].replace("_", "-").title()
+                    parameter["description"] = HEADERS[parameter["name"]]

@@ -16,14 +16,16 @@ from csp.decorators import csp_update
 from django.http import Http404, HttpRequest, HttpResponse
 from django.shortcuts import redirect, render
 from django.urls import reverse
+from django.utils import translation
 from django.views.decorators.http import require_safe
 
 from playground import conf
 from playground.access import limits
 from playground.access.answers import Refused
-from playground.learn import library, listed, words
+from playground.learn import LANGUAGES, library, listed
+from playground.learn.words import language_of
 from playground.models import Room
-from playground.rooms import names, plan, rules
+from playground.rooms import names, plan, rules, words
 from playground.views import private
 
 LONELY = ("localhost", "localhost.localdomain")
@@ -34,8 +36,9 @@ def door(request: HttpRequest) -> HttpResponse:
     """Where a code is typed. ?code=CODE goes on to the room."""
     code = request.GET.get("code", "")
     if code.strip():
-        return redirect("room", code=names.normal(code)[:20] or "-")
-    return render(request, "workshops.html", {})
+        chosen = f"?lang={request.GET['lang']}" if request.GET.get("lang") in LANGUAGES else ""
+        return redirect(f"{reverse('room', args=[names.normal(code)[:20] or '-'])}{chosen}")
+    return _page(request, "workshops.html", {})
 
 
 @require_safe
@@ -53,9 +56,19 @@ def new(request: HttpRequest) -> HttpResponse:
 def room(request: HttpRequest, code: str) -> HttpResponse:
     """A student's page: it asks for a nickname, and then shows the lessons."""
     row = _room(request, code)
-    language = words.language_of(request)
+    language = language_of(request)
     boot = _boot(request, row) | {"words": words.words(language), "language": language}
-    return render(request, "room.html", {"boot": boot, "room": row})
+    return _page(request, "room.html", {"boot": boot, "room": row})
+
+
+def _page(request: HttpRequest, template: str, context: dict) -> HttpResponse:
+    """A page in the reader's language."""
+    language = language_of(request)
+    with translation.override(language):
+        response = render(request, template, context | {"language": language})
+    response["Content-Language"] = language
+    response["Vary"] = "Accept-Language"
+    return response
 
 
 @csp_update({"frame-src": [SELF]})

@@ -115,12 +115,12 @@ export class Channel {
   }
 }
 
-const WORDS = {
+const STATUS = {
   connecting: "Connecting", live: "Live", reconnecting: "Reconnecting", refused: "Ended", missing: "Gone",
 };
 
-/** The connection in words, in the element #link-state. */
-export function showStatus(element, status) {
-  element.textContent = WORDS[status];
+/** The connection in words, in the element #link-state; `words`: of another language. */
+export function showStatus(element, status, words = {}) {
+  element.textContent = words[status] ?? STATUS[status];
   element.dataset.state = status;
 }

@@ -4,8 +4,9 @@ import { $, h, request } from "../page.js";
 const POLL = 2000; // ms, while a session runs
 
 export class MySession {
-  constructor(seat, room) {
-    Object.assign(this, { seat, room, state: null });
+  /** `say(key, values)`: the page's words. */
+  constructor(seat, room, say) {
+    Object.assign(this, { seat, room, say, state: null });
   }
 
   /** Fill the form, and follow the newest session. */
@@ -47,9 +48,12 @@ export class MySession {
   draw() {
     const s = this.state;
     if (!s) return;
-    const gap = s.gap === null ? "no time yet" : `${s.gap.toFixed(2)}× the limit (${s.kind})`;
+    const { say } = this;
+    const gap = s.gap === null ? say("no_time_yet")
+      : say("times_limit", { gap: s.gap.toFixed(2), kind: say(s.kind) });
+    const state = say(s.state === "ended" ? "is_ended" : s.state);
     $("my-session").replaceChildren(
-      h("p", {}, `${s.state}, ${s.trials} trials, best: ${gap}. `,
-        h("a", { href: `/s/${s.session}`, target: "_blank", rel: "noopener" }, "Open the session")));
+      h("p", {}, say("session", { state, trials: s.trials, gap }), " ",
+        h("a", { href: `/s/${s.session}`, target: "_blank", rel: "noopener" }, say("open_session"))));
   }
 }

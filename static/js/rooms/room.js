@@ -1,20 +1,15 @@
 // A student's page: join, then the lessons at the teacher's pace. The server checks every answer and keeps it.
 import { $, boot, h, request, throttle } from "../page.js";
 import { mount } from "../learn/runner.js";
-import { html } from "../learn/parts.js";
+import { fill, html } from "../learn/parts.js";
 import { Channel, showStatus } from "./channel.js";
 import { quiz } from "./quiz.js";
 import { MySession } from "./my_session.js";
 import { Seat } from "./seat.js";
 import { apply, begin, isOpen, sections } from "./state.js";
 
-const WORDS = {
-  stored: "Your answer is stored. The test says at its end what is right.",
-  wait: "Your teacher has not opened this yet.",
-  read_text: "The text of this step",
-  ...boot.words,
-};
-const word = (key) => WORDS[key] ?? key;
+const word = (key) => boot.words[key] ?? key;
+const say = (key, values) => fill(word(key), values);
 const lessons = new Map(); // slug -> its JSON
 
 let room = null;
@@ -23,9 +18,9 @@ let runner = null;
 let channel = null;
 const seat = new Seat(boot.code, (number) => {
   $("unsent").hidden = number === 0;
-  $("unsent").textContent = `${number} answer${number === 1 ? " is" : "s are"} not sent yet. This page keeps trying.`;
+  $("unsent").textContent = say("unsent", { n: number });
 });
-const session = new MySession(seat, () => room);
+const session = new MySession(seat, () => room, say);
 
 function fail(e) {
   $("error").textContent = `${e.message} ${e.fix ?? ""}`;
@@ -67,7 +62,7 @@ async function enter() {
   } catch (e) {
     if (e.status !== 403) throw e;
     seat.forget();
-    await askName("Your seat is not valid any more. Join again.");
+    await askName(word("not_valid"));
     return;
   }
   $("join").hidden = true;
@@ -77,12 +72,12 @@ async function enter() {
   channel = new Channel({
     code: boot.code, path: boot.ws_path, token: seat.token, header: "X-Seat-Token", seq: () => room.seq,
     onStatus: (status) => {
-      showStatus($("link-state"), status);
+      showStatus($("link-state"), status, boot.words);
       if (status === "refused") {
         seat.forget();
-        askName("Your teacher reset this seat. Join again.").catch(fail);
+        askName(word("was_reset")).catch(fail);
       } else if (status === "missing") {
-        fail({ message: "This room was deleted." });
+        fail({ message: word("deleted") });
       }
     },
     onMessage: (message) => {
@@ -123,7 +118,7 @@ function showLesson({ name, steps }) {
   const key = (id) => `${name}/${id}`;
   $("work").className = "work";
   runner = mount($("work"), lesson, {
-    words: WORDS,
+    words: boot.words,
     progress: { step: steps.find((step) => step.key === mine().at)?.step, answers },
     locked: (id) => !isOpen(room, key(id)),
     onStep: (id) => {
@@ -164,9 +159,8 @@ async function check(key, answer, all = false) {
 let open = null;
 function draw() {
   $("state").hidden = !(room.paused || room.ended || late());
-  $("state").textContent = room.ended ? "Your teacher ended this room. Your answers are kept."
-    : late() ? `The deadline was ${when(room.deadline)}. The room takes no more answers.`
-      : "Your teacher paused the room. You can read on; answers wait.";
+  $("state").textContent = room.ended ? word("ended")
+    : late() ? say("too_late", { time: when(room.deadline) }) : word("paused");
   $("message").hidden = !room.message;
   $("message").textContent = room.message;
   $("sections").replaceChildren(...sections(room).map(link));
@@ -186,7 +180,8 @@ function link(one) {
   return h("button", {
     type: "button", class: "button small", "aria-current": one.name === section?.name ? "true" : null,
     disabled: !isOpen(room, one.steps[0].key), onclick: () => show(one, true).catch(fail),
-  }, one.title, h("span", { class: "faint" }, ` ${answered} of ${questions.length}`));
+  }, one.part === "lesson" ? one.title : word(`test_${one.part}`),
+  h("span", { class: "faint" }, ` ${say("answered", { done: answered, all: questions.length })}`));
 }
 
 /** The hints that the teacher shows to everybody, of the step on the screen. */
@@ -197,14 +192,14 @@ function drawHints(key) {
   if ($("hints").dataset.key === `${key} ${texts.length}`) return;
   $("hints").dataset.key = `${key} ${texts.length}`;
   $("hints").replaceChildren(...texts.map((text) => {
-    const item = h("p", { class: "notice" }, h("strong", {}, "Hint of your teacher"));
+    const item = h("p", { class: "notice" }, h("strong", {}, word("hint_of_teacher")));
     item.append(html(text));
     return item;
   }));
 }
 
 const late = () => room.deadline !== null && Date.now() / 1000 >= room.deadline;
-const when = (t) => new Date(t * 1000).toLocaleString();
+const when = (t) => new Date(t * 1000).toLocaleString(boot.language);
 
 setInterval(() => room && soon(), 5000); // a deadline comes without an event
 (seat.token ? enter() : askName()).catch((e) => {
