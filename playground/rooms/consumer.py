@@ -5,6 +5,7 @@ that no log holds it. Then {"ack": SEQ} and {"pong": ...}, as on a session's soc
 
 Server to client, first: {"seat": N}, whose token it is, null for the teacher's. Then {"events": [{seq, kind, t, seat,
 data}...], "last": N, "ended": false}, {"ping": ...}, {"error": ...}.
+A seat also gets {"session": ...} when its newest session changes.
 The teacher also gets {"online": [seat...]} and {"sessions": {seat: {session, state, trials, gap, speedup, kind}}}.
 
 Close codes: 4400 an invalid message, 4403 the token is not valid in this room (any more), 4404 no such room (or it was
@@ -22,7 +23,7 @@ from playground.access import limits
 from playground.live.connections import Readers
 from playground.live.consumers import GUESSING, MALFORMED, MAX_MESSAGE, UNKNOWN, LogConsumer
 from playground.live.hub import Hub
-from playground.models import Room
+from playground.models import Room, RoomEvent
 from playground.rooms import log, names, rules, runs
 from playground.rooms.log import Reader
 
@@ -43,11 +44,39 @@ hub = Hub(_read, state_every=0.3)
 log.bells.append(hub.ring)
 
 
+class Tails:
+    """The newest events of the watched rooms: an event is read once, and not by each of sixty seats."""
+
+    def __init__(self) -> None:
+        self._rows: dict[str, list[RoomEvent]] = {}
+        self._locks: dict[str, asyncio.Lock] = {}
+
+    async def read(self, code: str, after: int, limit: int, last: int) -> list[RoomEvent]:
+        """At most `limit` events after `after`; `last`: the newest one."""
+        if after >= last:
+            return []
+        async with self._locks.setdefault(code, asyncio.Lock()):
+            rows = self._rows.get(code, [])
+            if not (rows and rows[0].seq <= after + 1 and rows[-1].seq >= last):
+                rows = await _rows_after(code, after, limit)
+                if rows and rows[-1].seq >= last:
+                    self._rows[code] = rows
+        return [row for row in rows if row.seq > after][:limit]
+
+    def forget(self, code: str) -> None:
+        self._rows.pop(code, None)
+        self._locks.pop(code, None)
+
+
+tails = Tails()
+
+
 class RoomConsumer(LogConsumer):
     hub = hub
     GONE = "this room was deleted"
     over = False  # it was refused
     reader = Reader()
+    own_session: dict | None = None  # as the seat was told
     timer: asyncio.TimerHandle | None = None
 
     async def connect(self) -> None:
@@ -61,6 +90,8 @@ class RoomConsumer(LogConsumer):
         if self.timer is not None:
             self.timer.cancel()
         await super().disconnect(code)
+        if self.name and self.name not in self.hub.watched:
+            tails.forget(self.name)
 
     async def receive(self, text_data: str | None = None, bytes_data: bytes | None = None) -> None:
         if self.task is not None:
@@ -102,7 +133,9 @@ class RoomConsumer(LogConsumer):
         self.follow(self.code, after, last=last, ended=False, message={})
 
     async def events(self, after: int, limit: int) -> list[tuple[int, str | None]]:
-        rows = await _events(self.code, after, limit, self.reader)
+        rows = [
+            (row.seq, self.reader.row(row)) for row in await tails.read(self.code, after, limit, self.entry.last_seq)
+        ]
         mine = self.reader.seat
         if mine is not None and any(row and row["kind"] == "seat.reset" for _, row in rows):
             _, reader = await _look(self.code, self.token)
@@ -122,8 +155,12 @@ class RoomConsumer(LogConsumer):
         return {"online": self.count}
 
     async def send_message(self, message: dict) -> None:
+        """All sessions to the teacher, its own to a seat."""
         if self.reader.seat is None and message:
             await super().send_message(message)
+        elif message and (own := message["sessions"].get(self.reader.seat)) != self.own_session:
+            self.own_session = own
+            await super().send_message({"session": own})
 
 
 def _first(text: str | None) -> tuple[str, int] | None:
@@ -158,6 +195,4 @@ def _look(code: str, token: str) -> tuple[int | None, Reader | None]:
     return room.last_seq, None if seat is None else log.reader_of(room.code, seat.number)
 
 
-@readers
-def _events(code: str, after: int, limit: int, reader: Reader) -> list[tuple[int, dict[str, Any] | None]]:
-    return log.after(code, after, limit, reader)
+_rows_after = readers(log.rows_after)

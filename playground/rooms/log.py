@@ -89,10 +89,14 @@ def reader_of(code: str, number: int) -> Reader:
     return Reader(number, read(code, lambda state: state.seats[number].since))
 
 
+def rows_after(code: str, seq: int, limit: int) -> list[RoomEvent]:
+    """At most `limit` events after `seq`."""
+    return list(RoomEvent.objects.filter(room_id=code, seq__gt=seq).order_by("seq")[:limit])
+
+
 def after(code: str, seq: int, limit: int, reader: Reader) -> list[tuple[int, dict[str, Any] | None]]:
     """At most `limit` (seq, event) after `seq`; None instead of an event that the reader may not see."""
-    rows = RoomEvent.objects.filter(room_id=code, seq__gt=seq).order_by("seq")[:limit]
-    return [(row.seq, reader.row(row)) for row in rows]
+    return [(row.seq, reader.row(row)) for row in rows_after(code, seq, limit)]
 
 
 def forget(code: str) -> None:

@@ -1,15 +1,13 @@
 // The sessions that a student starts on the seat's account: a module, the search, and how far it is from the limit.
 import { $, h, request } from "../page.js";
 
-const POLL = 2000; // ms, while a session runs
-
 export class MySession {
   /** `say(key, values)`: the page's words. */
   constructor(seat, room, say) {
     Object.assign(this, { seat, room, say, state: null });
   }
 
-  /** Fill the form, and follow the newest session. */
+  /** Fill the form, and show the newest session. */
   async start() {
     $("run-form").onsubmit = (e) => {
       e.preventDefault();
@@ -21,7 +19,7 @@ export class MySession {
     const choose = () => ($("source").value = modules[Number($("example").value)]?.text ?? "");
     $("example").onchange = choose;
     choose();
-    this.follow();
+    this.follow(this.room().session);
   }
 
   fail(e) {
@@ -31,18 +29,12 @@ export class MySession {
   async run() {
     const body = { source: $("source").value, title: "", trials: this.room().trials };
     await this.seat.post("sessions", body);
-    this.follow();
   }
 
-  async follow() {
-    clearTimeout(this.timer);
-    try {
-      this.state = (await this.seat.get("seat")).session;
-    } catch {
-      /* asked again below, while there is something to follow */
-    }
+  /** The newest session of the seat, as the room's socket says it. */
+  follow(state) {
+    this.state = state;
     this.draw();
-    if (this.state && this.state.state !== "ended") this.timer = setTimeout(() => this.follow(), POLL);
   }
 
   draw() {

@@ -81,6 +81,7 @@ async function enter() {
       }
     },
     onMessage: (message) => {
+      if (message.session) session.follow(message.session);
       if (!message.events) return;
       apply(room, message.events);
       soon();
