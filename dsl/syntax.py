@@ -13,7 +13,7 @@ from pathlib import Path
 from lark import Lark, Token, Transformer
 from lark.exceptions import UnexpectedCharacters, UnexpectedEOF, UnexpectedInput, UnexpectedToken
 
-from dsl.check import foreign_idioms
+from dsl import foreign_idioms
 from dsl.diagnostics import Diagnostic, ProgramError, closest, listing
 from dsl.fixes import Rewrite, did_you_mean, help_of
 from dsl.ir import Span

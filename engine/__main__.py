@@ -19,6 +19,8 @@
                                    [--device modelled:h200|cuda] [--class f16] [--trials N] [--tokens N] --json OUT
     python -m engine bench merge FILE.json FILE.json .. --json OUT
     python -m engine mcp [--url http://127.0.0.1:8000] [--token-file FILE]
+    python -m engine submit FILE --to http://127.0.0.1:8000 [--token-file FILE] [the options of optimize]
+    python -m engine watch http://127.0.0.1:8000/s/ID | http://127.0.0.1:8000/w/CODE [--token-file FILE]
     python -m engine lessons check|pack --out FOLDER [--wheels]
 
 FILE is a PyTorch module, a μCUTLASS program (`.ucutlass`), the name of an example, or - for standard input.
@@ -327,6 +329,40 @@ class _Interrupt:
         return []
 
 
+def _watch(args: argparse.Namespace) -> int:
+    from engine import bridge
+    from engine.remote import client, follow
+
+    try:
+        state = follow.watch(args.url, bridge.token_of(args.token_file))
+    except (bridge.BadBridge, client.RemoteError) as e:
+        raise BadInput(str(e)) from None
+    except KeyboardInterrupt:
+        return OK
+    return OK if state in ("", *follow.DONE) else FAILED
+
+
+def _submit(args: argparse.Namespace) -> int:
+    from engine import bridge
+    from engine.remote import client, follow
+    from engine.session import spec_arguments
+    from engine.session.spec import BadSpec
+
+    text, kind, title = _read(args.file)
+    try:
+        spec = spec_arguments.spec_of(args, title, text, kind, "auto").to_dict()
+        state = follow.submit(args.to, spec, bridge.token_of(args.token_file), started=_links)
+    except (bridge.BadBridge, client.RemoteError, BadSpec) as e:
+        raise BadInput(str(e)) from None
+    except KeyboardInterrupt:
+        return OK
+    return {"refused": BAD_INPUT}.get(state, OK if state in follow.DONE else FAILED)
+
+
+def _links(session: dict[str, str]) -> None:
+    print(f"watch it at {session['view_url']}", flush=True)
+
+
 def _lessons(args: argparse.Namespace) -> int:
     """The lessons belong to the app, whose command does the work in a process of its own: no Django here."""
     import subprocess
@@ -342,7 +378,7 @@ def _default_device() -> str:
 RUN = {
     "optimize": _optimize, "trace": _trace, "report": _report, "ceilings": _ceilings, "problems": _problems,
     "raw": _raw, "export": _export, "replay": _replay, "rehearse": _rehearse, "suite": _suite, "bench": _bench,
-    "compare": _compare, "mcp": _mcp, "lessons": _lessons,
+    "compare": _compare, "mcp": _mcp, "watch": _watch, "submit": _submit, "lessons": _lessons,
 }  # fmt: skip
 
 if __name__ == "__main__":

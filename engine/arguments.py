@@ -76,6 +76,18 @@ def parser(run: Mapping[str, Run]) -> argparse.ArgumentParser:
     one.add_argument("--token-file", metavar="FILE", help="with the owner token (default: UCUTLASS_TOKEN is it)")
     one.set_defaults(run=run["mcp"])
 
+    one = commands.add_parser("watch", help="follow a session or a workshop's room of a running playground")
+    one.add_argument("url", metavar="URL", help="of a session (/s/ID) or a room (/w/CODE)")
+    one.add_argument("--token-file", metavar="FILE", help="with a room's teacher token (default: UCUTLASS_TOKEN is it)")
+    one.set_defaults(run=run["watch"])
+
+    one = commands.add_parser("submit", help="start a session on a running playground and follow it to its end")
+    one.add_argument("file", metavar="FILE", help="a module, a .ucutlass program, an example's name, or -")
+    one.add_argument("--to", required=True, metavar="URL", help="of the playground")
+    one.add_argument("--token-file", metavar="FILE", help="with an owner token (default: UCUTLASS_TOKEN is it)")
+    spec_arguments.add(one)
+    one.set_defaults(run=run["submit"])
+
     one = commands.add_parser("lessons", help="check the lessons, or pack them for a hall without a network")
     one.add_argument("rest", nargs=argparse.REMAINDER, metavar="check | pack --out FOLDER [--wheels]")
     one.set_defaults(run=run["lessons"])

@@ -22,7 +22,10 @@ from playground.language import examples
 from playground.learn import api as learn_api
 from playground.live import log
 from playground.models import Blob, Session, SessionEvent
+from playground.openapi import event_schemas
+from playground.openapi.page import Page
 from playground.reading import api as reading_api
+from playground.rooms import api as rooms_api
 from playground.words import api as words_api
 
 logger = logging.getLogger(__name__)
@@ -39,6 +42,7 @@ class Api(NinjaAPI):
             for number in [s for s in (trials, *trials.get("anyOf", ())) if s.get("type") == "integer"]:
                 number |= {"minimum": 1, "maximum": most}
             trials |= {"description": about} | ({"allowed": about.partition(": ")[2]} if "allowed" in trials else {})
+        event_schemas.describe(schema)
         return schema
 
 
@@ -46,9 +50,10 @@ api = Api(
     title="μCUTLASS playground",
     version="1",
     description="Start a session, follow its log, read its texts; check and generate programs of the language, whose "
-    "reference is at `/language`. Live events come over the WebSocket `/ws/s/<id>?after=SEQ`.",
+    "reference is at /language. Live events come over the WebSocket /ws/s/ID?after=SEQ, a workshop's over /ws/w/CODE.",
     urls_namespace="api",
     parser=BodyParser(),
+    docs=Page(),
     docs_decorator=require_safe,
 )
 api.default_router.tags = ["sessions"]
@@ -57,6 +62,7 @@ api.add_router("", words_api.router)
 api.add_router("", owner_api.router)
 api.add_router("", reading_api.router)
 api.add_router("", learn_api.router)
+api.add_router("", rooms_api.router)
 
 
 class SessionMade(Schema):

@@ -9,6 +9,6 @@ class PlaygroundConfig(AppConfig):
 
 
 class StaticConfig(StaticFilesConfig):
-    """Excludes files that are not for visitors: how static/vendor was built, and the unused half of ninja's pages."""
+    """Excludes files that are not for visitors: how static/vendor was built."""
 
-    ignore_patterns = (*StaticFilesConfig.ignore_patterns, "build", "node_modules", "*.sh", "redoc*")
+    ignore_patterns = (*StaticFilesConfig.ignore_patterns, "build", "node_modules", "*.sh")

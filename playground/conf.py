@@ -47,6 +47,8 @@ SETTINGS: tuple[Setting, ...] = (
     Setting("UCUTLASS_GUESSES", "number", "30", "wrong links that one address may open; then one in ten seconds"),
     Setting("UCUTLASS_QUEUE", "number", "100", "sessions that may wait at once; beyond it a new one is refused"),
     Setting("UCUTLASS_QUEUE_PER_ADDRESS", "number", "20", "how many of those may be of one address; never all of them"),
+    Setting("UCUTLASS_ROOM_SEATS", "number", "120", "seats that a workshop's room may have"),
+    Setting("UCUTLASS_SEAT_SESSIONS_PER_HOUR", "number", "30", "sessions that one seat of a room may start in an hour"),
     Setting("UCUTLASS_MAX_TRIALS", "number", "400", "largest budget of trials that a session may ask for"),
     Setting(
         "UCUTLASS_AGENT_IDLE_MINUTES",

@@ -61,6 +61,9 @@ class Session(models.Model):
     # The owner token that it was started with, if any: its holder controls the session too.
     owner = models.ForeignKey(OwnerToken, models.SET_NULL, null=True, related_name="sessions")
 
+    # The seat of a workshop that started it, if any: its room is then the account that shares the queue (`origin`).
+    seat = models.ForeignKey("Seat", models.CASCADE, null=True, related_name="sessions")
+
     # It has a visitor's endpoint, whose key an engine waits for.
     own_key = models.BooleanField(default=False)
 
@@ -217,3 +220,59 @@ class Waste(models.Model):
 
     origin = models.CharField(max_length=16, db_index=True)
     ended = models.DateTimeField(default=timezone.now)
+
+
+class Room(models.Model):
+    """A workshop's room (playground/rooms). `code`: what its visitors type; `plan`: what the teacher chose when opening
+    it (playground.rooms.plan.Plan); only the hash of the teacher's token is stored. The room's truth is its log."""
+
+    code = models.CharField(primary_key=True, max_length=8)
+    teacher_hash = models.CharField(max_length=64, unique=True)
+    plan = models.JSONField()
+    created = models.DateTimeField(default=timezone.now, db_index=True)
+    deadline = models.DateTimeField(null=True)
+    last_seq = models.PositiveIntegerField(default=0)
+
+
+class Seat(models.Model):
+    """A seat of a room: a student under a nickname. `name_key`: the nickname as it is compared; `token_hash`: None
+    after the teacher reset the seat, until somebody takes it again."""
+
+    room = models.ForeignKey(Room, models.CASCADE, related_name="seats")
+    number = models.PositiveSmallIntegerField()
+    name = models.CharField(max_length=40)
+    name_key = models.CharField(max_length=80)
+    token_hash = models.CharField(max_length=64, unique=True, null=True)
+
+    class Meta:
+        constraints = (
+            models.UniqueConstraint(fields=["room", "number"], name="one_seat_a_number"),
+            models.UniqueConstraint(fields=["room", "name_key"], name="one_seat_a_name"),
+        )
+
+
+class RoomEvent(models.Model):
+    """One row of a room's log, as SessionEvent is of a session's. `seat`: the number of the seat that it is about, None
+    for the whole room; `kind` and `data` as playground.rooms.events has them."""
+
+    room = models.ForeignKey(Room, models.CASCADE, related_name="events", db_index=False)
+    seq = models.PositiveIntegerField()
+    kind = models.CharField(max_length=40)
+    t = models.FloatField()
+    seat = models.PositiveSmallIntegerField(null=True)
+    data = models.JSONField()
+
+    objects = EventQuerySet.as_manager()
+
+    class Meta:
+        ordering = ("room", "seq")
+        constraints = (models.UniqueConstraint(fields=["room", "seq"], name="one_room_event_a_seq"),)
+
+    def save(self, *args: Any, **kwargs: Any) -> None:
+        if not self._state.adding:
+            raise AppendOnly(f"Event {self.seq} is in the log already and is never changed.")
+        super().save(*args, **{**kwargs, "force_insert": True})
+
+    def row(self) -> dict[str, Any]:
+        """The event in the form for viewers."""
+        return {"seq": self.seq, "kind": self.kind, "t": self.t, "seat": self.seat, "data": self.data}

@@ -16,10 +16,13 @@ from __future__ import annotations
 import functools
 import json
 
+from csp.constants import SELF
+from csp.decorators import csp_replace
 from django.db import connection
 from django.http import Http404, HttpRequest, HttpResponse, JsonResponse
 from django.shortcuts import render
 from django.urls import reverse
+from django.views.decorators.clickjacking import xframe_options_sameorigin
 from django.views.decorators.http import require_safe
 
 from dsl.editor.vocabulary import vocabulary
@@ -77,7 +80,7 @@ def _find(request: HttpRequest, link: str, **key: str) -> Session:
     return session
 
 
-def _session(request: HttpRequest, session: Session, token: str | None) -> HttpResponse:
+def _session(request: HttpRequest, session: Session, token: str | None, *, framed: bool = False) -> HttpResponse:
     boot = {
         "session": api.describe(session),
         "view_url": request.build_absolute_uri(reverse("session", args=[session.id])),
@@ -85,13 +88,23 @@ def _session(request: HttpRequest, session: Session, token: str | None) -> HttpR
         "words": vocabulary(),
         "control": {"token": token, "url": request.build_absolute_uri()} if token else None,
     }
-    return render(request, "session.html", {"boot": boot, "session": boot["session"], "owner": bool(token)})
+    context = {"boot": boot, "session": boot["session"], "owner": bool(token), "framed": framed}
+    return render(request, "session.html", context)
 
 
 @require_safe
 @private
 def session(request: HttpRequest, session_id: str) -> HttpResponse:
     return _session(request, _find(request, session_id, id=session_id), None)
+
+
+@csp_replace({"frame-ancestors": [SELF]})
+@xframe_options_sameorigin
+@require_safe
+@private
+def embed(request: HttpRequest, session_id: str) -> HttpResponse:
+    """The session's page without the site's header, for a frame in a page of ours."""
+    return _session(request, _find(request, session_id, id=session_id), None, framed=True)
 
 
 @require_safe
@@ -184,7 +197,9 @@ def healthz(request: HttpRequest) -> JsonResponse:
 
 @require_safe
 def robots(request: HttpRequest) -> HttpResponse:
-    return HttpResponse("User-agent: *\nDisallow: /s/\nDisallow: /c/\nDisallow: /api/\n", content_type="text/plain")
+    private_paths = ("/s/", "/c/", "/w/", "/embed/", "/api/")
+    lines = ["User-agent: *", *(f"Disallow: {path}" for path in private_paths)]
+    return HttpResponse("\n".join(lines) + "\n", content_type="text/plain")
 
 
 @require_safe

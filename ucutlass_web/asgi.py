@@ -16,6 +16,7 @@ from playground.access.intake import bound_requests  # noqa: E402
 from playground.access.origins import Sockets  # noqa: E402
 from playground.access.redaction import redact_access_log  # noqa: E402
 from playground.live.consumers import SessionConsumer, Unknown  # noqa: E402
+from playground.rooms.consumer import RoomConsumer  # noqa: E402
 
 no_core_dumps()  # this process has visitors' keys in memory, each for one request
 redact_access_log()
@@ -28,7 +29,13 @@ application = ProtocolTypeRouter(
     {
         "http": http,
         "websocket": Sockets(
-            URLRouter([path("ws/s/<str:session_id>", SessionConsumer.as_asgi()), re_path("", Unknown.as_asgi())])
+            URLRouter(
+                [
+                    path("ws/s/<str:session_id>", SessionConsumer.as_asgi()),
+                    path("ws/w/<str:code>", RoomConsumer.as_asgi()),
+                    re_path("", Unknown.as_asgi()),
+                ]
+            )
         ),
     }
 )

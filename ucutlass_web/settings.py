@@ -84,7 +84,6 @@ INSTALLED_APPS = [
     "whitenoise.runserver_nostatic",
     "playground.apps.StaticConfig",
     "csp",
-    "ninja",  # serves its own copy of Swagger UI: /api/docs needs no CDN
     "playground",
 ]
 MIDDLEWARE = [

@@ -4,6 +4,7 @@ from playground import views
 from playground.api import api
 from playground.learn import views as learn
 from playground.mcp.views import endpoint
+from playground.rooms import views as rooms
 
 urlpatterns = [
     path("", views.playground, name="playground"),
@@ -11,6 +12,12 @@ urlpatterns = [
     path("s/<str:session_id>/fork", views.fork, name="fork"),
     path("s/<str:session_id>/export", views.export, name="export"),
     path("c/<str:token>", views.control, name="control"),
+    path("embed/<str:session_id>", views.embed, name="embed"),
+    path("w", rooms.door, name="door"),
+    path("w/new", rooms.new, name="new_room"),
+    path("w/<str:code>", rooms.room, name="room"),
+    path("w/<str:code>/wall", rooms.wall, name="wall"),
+    path("w/<str:code>/wall/<str:token>", rooms.teacher, name="teacher"),
     path("mine", views.mine, name="mine"),
     path("mcp", endpoint, name="mcp"),
     path("gallery", views.gallery, name="gallery"),

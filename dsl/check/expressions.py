@@ -6,8 +6,8 @@ import math
 from collections.abc import Callable, Collection
 from dataclasses import dataclass, field
 
+from dsl import foreign_idioms
 from dsl.arch import FLOATS
-from dsl.check import foreign_idioms
 from dsl.diagnostics import MAX_LISTED, Diagnostic, closest, listing
 from dsl.fixes import (
     DeclareParameter,

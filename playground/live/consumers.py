@@ -30,7 +30,7 @@ from playground import engines
 from playground.access import limits
 from playground.live import log
 from playground.live.connections import Readers
-from playground.live.hub import hub
+from playground.live.hub import Hub, hub
 from playground.models import Session
 
 logger = logging.getLogger(__name__)
@@ -54,38 +54,44 @@ class Unknown(AsyncWebsocketConsumer):
         await self.close(UNKNOWN)
 
 
-class SessionConsumer(AsyncWebsocketConsumer):
-    async def connect(self) -> None:
-        await self.accept()
-        self.task: asyncio.Task | None = None
-        self.session_id = self.scope["url_route"]["kwargs"]["session_id"]
-        raw = parse_qs(self.scope["query_string"].decode("latin-1")).get("after", ["0"])[-1]
-        if not (raw.isascii() and raw.isdecimal() and len(raw) < 10):
-            await self._refuse(MALFORMED, "after= takes the number of the last event that you have")
-            return
-        visitor = limits.address_of_socket(self.scope)
-        if wait := limits.guesses.wait(visitor, self.session_id):
-            await self._refuse(GUESSING, f"too many links that do not exist; try again in {wait:.0f} s")
-            return
-        status = await _look(self.session_id)
-        if status is None:
-            await self._refuse(UNKNOWN, "no such session")
-            return
-        limits.guesses.right(visitor, self.session_id)
-        last, ended, message = status
-        self.cursor = min(int(raw), last)
+class LogConsumer(AsyncWebsocketConsumer):
+    """Sends one log after a cursor. A kind of log says how its events are read (`events`), and calls `follow`.
+
+    `hub`: of that kind of log; `GONE`: the words for a log that was deleted."""
+
+    hub: Hub = hub
+    GONE = "this session was deleted"
+    task: asyncio.Task | None = None
+    name = ""
+
+    async def events(self, after: int, limit: int) -> list[tuple[int, str | None]]:
+        """At most `limit` (seq, JSON text) after `after`; None instead of a text that this viewer may not read."""
+        raise NotImplementedError
+
+    def presence(self) -> dict:
+        """The message about who watches."""
+        return {"viewers": self.count}
+
+    def cursor_of(self, raw: str) -> int | None:
+        """The number of an event; None if it is not one."""
+        return int(raw) if raw.isascii() and raw.isdecimal() and len(raw) < 10 else None
+
+    def follow(self, name: str, after: int, *, last: int, ended: bool, message: dict) -> None:
+        """Send the log `name` from now on."""
+        self.name = name
+        self.cursor = min(after, last)
         self.unread: deque[tuple[int, int]] = deque()  # (seq, bytes) sent and not acknowledged
         self.unread_bytes = 0
         self.bell = asyncio.Event()
         self.bell.set()
         self.count: int | None = None
         self.message: dict | None = None
-        self.entry = hub.join(self.session_id, self, last_seq=last, ended=ended, message=message)
+        self.entry = self.hub.join(name, self, last_seq=last, ended=ended, message=message)
         self.task = asyncio.create_task(self._guarded())
 
     async def disconnect(self, code: int) -> None:
         if self.task is not None:
-            hub.leave(self.session_id, self)
+            self.hub.leave(self.name, self)
             self.task.cancel()
             with contextlib.suppress(asyncio.CancelledError, Exception):
                 await self.task
@@ -136,7 +142,7 @@ class SessionConsumer(AsyncWebsocketConsumer):
         try:
             await self._send_all()
         except Exception:
-            logger.exception("the socket of session %s broke", self.session_id)
+            logger.exception("the socket of %s broke", self.name)
             with contextlib.suppress(Exception):
                 await self.close(BROKEN)
 
@@ -151,14 +157,14 @@ class SessionConsumer(AsyncWebsocketConsumer):
                 ping_at = time.monotonic() + HEARTBEAT
                 await self.send(json.dumps({"ping": round(time.time(), 3)}))
             if self.entry.gone:
-                await self._refuse(UNKNOWN, "this session was deleted")
+                await self._refuse(UNKNOWN, self.GONE)
                 return
             if self.count != told_count:
                 told_count = self.count
-                await self.send(json.dumps({"viewers": told_count}))
+                await self.send(json.dumps(self.presence()))
             if self.entry.message != self.message:
                 self.message = self.entry.message
-                await self.send(json.dumps(self.message))
+                await self.send_message(self.message)
             more = not complete
             while more and (self.cursor < self.entry.last_seq or self.entry.ended):
                 more, complete = await self._send_batch()
@@ -166,8 +172,11 @@ class SessionConsumer(AsyncWebsocketConsumer):
     async def _send_batch(self) -> tuple[bool, bool]:
         """Send what fits into the window. Returns (more may be ready to send, the log is complete there)."""
         room = min(BATCH_EVENTS, WINDOW_EVENTS - len(self.unread))
-        rows, batch = [], 0
-        for seq, text in await _events(self.session_id, self.cursor, room) if room else []:
+        rows, batch, before = [], 0, self.cursor
+        for seq, text in await self.events(self.cursor, room) if room else []:
+            if text is None:
+                self.cursor = seq
+                continue
             size = len(text.encode())
             if self.unread_bytes + size > WINDOW_BYTES or (rows and batch + size > BATCH_BYTES):
                 break
@@ -180,7 +189,35 @@ class SessionConsumer(AsyncWebsocketConsumer):
         complete = self.entry.ended and self.cursor >= last
         if rows or complete:
             await self.send(f'{{"events":[{",".join(rows)}],"last":{last},"ended":{json.dumps(complete)}}}')
-        return bool(rows) and not complete, complete
+        return self.cursor > before and not complete, complete
+
+    async def send_message(self, message: dict) -> None:
+        """Send the log's own message."""
+        await self.send(json.dumps(message))
+
+
+class SessionConsumer(LogConsumer):
+    async def connect(self) -> None:
+        await self.accept()
+        session_id = self.scope["url_route"]["kwargs"]["session_id"]
+        after = self.cursor_of(parse_qs(self.scope["query_string"].decode("latin-1")).get("after", ["0"])[-1])
+        if after is None:
+            await self._refuse(MALFORMED, "after= takes the number of the last event that you have")
+            return
+        visitor = limits.address_of_socket(self.scope)
+        if wait := limits.guesses.wait(visitor, session_id):
+            await self._refuse(GUESSING, f"too many links that do not exist; try again in {wait:.0f} s")
+            return
+        status = await _look(session_id)
+        if status is None:
+            await self._refuse(UNKNOWN, "no such session")
+            return
+        limits.guesses.right(visitor, session_id)
+        last, ended, message = status
+        self.follow(session_id, after, last=last, ended=ended, message=message)
+
+    async def events(self, after: int, limit: int) -> list[tuple[int, str | None]]:
+        return await _events(self.name, after, limit)
 
 
 @readers
@@ -192,6 +229,6 @@ def _look(session_id: str) -> tuple[int, bool, dict] | None:
 
 
 @readers
-def _events(session_id: str, after: int, limit: int) -> list[tuple[int, str]]:
+def _events(session_id: str, after: int, limit: int) -> list[tuple[int, str | None]]:
     rows = log.after(session_id, after, limit)
     return [(r.seq, json.dumps(r.row(), ensure_ascii=False, separators=(",", ":"))) for r in rows]

@@ -11,6 +11,7 @@ import asyncio
 import contextlib
 import logging
 import time
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
@@ -44,17 +45,23 @@ class Watched:
 
 
 class Hub:
-    def __init__(self) -> None:
+    """`read(names, with_state)`: {name: (last_seq, ended, message or None)} of those that exist, to be awaited; None:
+    of sessions. `state_every`: seconds between two reads with messages."""
+
+    def __init__(self, read: Callable[..., Any] | None = None, state_every: float = STATE_EVERY) -> None:
+        self._read_logs, self.state_every = read, state_every
         self.watched: dict[str, Watched] = {}
         self._task: asyncio.Task | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
         self._nudge: asyncio.Event = asyncio.Event()
+        self._rung: asyncio.Event = asyncio.Event()
 
     def join(self, session_id: str, watcher: Watcher, *, last_seq: int, ended: bool, message: dict) -> Watched:
         """Start to watch. The poller runs while a watched session can still change."""
         loop = asyncio.get_running_loop()
         if self._loop is not loop:  # a new loop: only in tests, one per test
             self.watched, self._task, self._loop, self._nudge = {}, None, loop, asyncio.Event()
+            self._rung = asyncio.Event()
         entry = self.watched.setdefault(session_id, Watched())
         entry.last_seq, entry.ended = max(entry.last_seq, last_seq), entry.ended or ended
         entry.message = message
@@ -75,6 +82,12 @@ class Hub:
         else:
             del self.watched[session_id]
 
+    def ring(self, name: str) -> None:
+        """A log grew in this process: read it now. From any thread."""
+        if self._loop is not None and name in self.watched:
+            with contextlib.suppress(RuntimeError):  # the loop has ended
+                self._loop.call_soon_threadsafe(self._rung.set)
+
     @staticmethod
     def _count(entry: Watched) -> None:
         for watcher in entry.watchers:
@@ -90,16 +103,18 @@ class Hub:
                     await asyncio.wait_for(self._nudge.wait(), 5)
                 continue
             with_state = time.monotonic() >= states_due
+            self._rung.clear()
             try:
-                now = await _read(live, with_state)
+                now = await (self._read_logs or _read)(live, with_state)
             except Exception:  # the database may be away for a moment; viewers keep their cursors
                 logger.exception("the log could not be read; trying again")
                 await asyncio.sleep(1)
                 continue
             if with_state:
-                states_due = time.monotonic() + STATE_EVERY
+                states_due = time.monotonic() + self.state_every
             pause = FAST if self._tell(live, now) else min(SLOW, pause * 1.2)
-            await asyncio.sleep(pause)
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(self._rung.wait(), pause)
 
     def _tell(self, asked: list[str], now: dict[str, tuple[int, bool, dict | None]]) -> bool:
         grew = False

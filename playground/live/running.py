@@ -141,7 +141,9 @@ class Running:
 
     @staticmethod
     def _share(session: Session) -> Share:
-        return Share(address=session.origin, session=session.id, since=session.created.timestamp())
+        account = {"room": f"room {session.origin}", "address": f"seat {session.seat_id}"}
+        of = account if session.seat_id is not None else {"address": session.origin}
+        return Share(**of, session=session.id, since=session.created.timestamp())
 
     def _end(self, reason: str, code: str) -> None:
         """End the session on behalf of the engine, with its reason. The results of its trials stay."""

@@ -2,7 +2,7 @@
 
 import pytest
 
-from dsl.check import foreign_idioms
+from dsl import foreign_idioms
 from dsl.check.families import FAMILIES
 from dsl.check.program import check
 from dsl.editor.repair import repairs

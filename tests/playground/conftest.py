@@ -36,7 +36,8 @@ def plain_static(settings):
 @pytest.fixture(autouse=True)
 def fresh_limits(monkeypatch):
     """The requests and the wrong links of one test do not count in the next."""
-    for name in ("sessions", "checks", "assists", "commands", "keys", "tokens", "agents", "writings"):
+    rooms = ("rooms", "joins", "seats", "seat_sessions")
+    for name in ("sessions", "checks", "assists", "commands", "keys", "tokens", "agents", "writings", *rooms):
         limit = getattr(limits, name)
         monkeypatch.setattr(limits, name, limits.Limit(limit.most, limit.seconds))
     monkeypatch.setattr(limits, "guesses", limits.Guesses(limits.guesses.most, limits.guesses.seconds))

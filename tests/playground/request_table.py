@@ -62,6 +62,7 @@ ROWS = [
     Row("GET", "s/<str:session_id>/fork", 404, 200, 200),
     Row("GET", "s/<str:session_id>/fork", 404, 200, 200, path="/s/ID/fork?trial=1"),
     Row("GET", "s/<str:session_id>/export", 404, 409, 409),  # it has no trial yet
+    Row("GET", "embed/<str:session_id>", 404, 200, 200),
     Row("GET", "c/<str:token>", 404, 404, 200),
     same("GET", "mine", 200),
     same("GET", "gallery", 200),
@@ -189,4 +190,5 @@ MESSAGES = [
     (b"1" * 1025, 4400),
     (b'{"ack": ' + b"9" * 900 + b"}", 0),
 ]
-SOCKETS = {"ws/s/<str:session_id>": "SessionConsumer", "": "Unknown"}  # every route of the sockets
+# Every route of the sockets; tests/playground/rooms/table.py has the messages of a room's.
+SOCKETS = {"ws/s/<str:session_id>": "SessionConsumer", "ws/w/<str:code>": "RoomConsumer", "": "Unknown"}

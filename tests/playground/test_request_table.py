@@ -12,6 +12,7 @@ from playground.live import log
 from playground.live.consumers import MESSAGES
 from playground.models import Session
 from tests.playground import request_table, script
+from tests.playground.rooms import table as rooms
 from tests.playground.websocket import Closed, WebSocket
 
 pytestmark = pytest.mark.django_db
@@ -30,13 +31,14 @@ def routes(resolver=None, before="") -> set[str]:
 
 
 def test_every_route_has_a_row():
-    assert {row.route for row in request_table.ROWS} == routes()
+    assert {row.route for row in (*request_table.ROWS, *rooms.ROWS)} == routes()
 
 
 def test_every_method_of_the_api_has_a_row(client):
     paths = client.get("/api/openapi.json").json()["paths"]
     described = {(method.upper(), path.lstrip("/")) for path, methods in paths.items() for method in methods}
-    listed = {(row.method, row.route.replace("<", "{").replace(">", "}")) for row in request_table.ROWS}
+    rows = (*request_table.ROWS, *rooms.ROWS)
+    listed = {(row.method, row.route.replace("<", "{").replace(">", "}")) for row in rows}
     assert described <= listed and len(described) > 15
 
 

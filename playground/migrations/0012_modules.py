@@ -6,7 +6,7 @@ from django.db import migrations, models
 class Migration(migrations.Migration):
 
     dependencies = [
-        ('playground', '0010_descriptions'),
+        ('playground', '0011_rooms'),
     ]
 
     operations = [

@@ -1,0 +1,1 @@
+"""Workshops: a teacher's room, its seats and its log; rules, API, socket, wall and results."""

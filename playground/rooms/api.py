@@ -1,0 +1,232 @@
+"""Rooms over HTTP. The teacher's token comes in the header X-Teacher-Token, a seat's in X-Seat-Token."""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+from django.http import HttpRequest, HttpResponse
+from django.urls import reverse
+from ninja import Header, Query, Router, Schema, Status
+from pydantic import ConfigDict, Field
+
+from engine.session.spec import SpecFields
+from playground.access import limits
+from playground.access.answers import Refused
+from playground.models import Room, Seat
+from playground.rooms import lessons, log, names, plan, results, rules, runs
+
+router = Router(tags=["workshops"])
+
+
+class RoomIn(Schema):
+    """`lessons`: names of lessons; `own`: lessons of the teacher, as Markdown; `paced`: the teacher opens the steps;
+    `test`: the questions of the lessons are asked before and after them; `deadline`: seconds since the epoch, after
+    which the room takes no answers."""
+
+    model_config = ConfigDict(extra="forbid", strict=True)
+
+    title: str = Field("", max_length=200)
+    lessons: list[str] = Field([], max_length=100)
+    own: list[str] = Field([], max_length=20)
+    paced: bool = False
+    test: bool = False
+    seats: int = 40
+    trials: int = Field(plan.TRIALS, ge=1, le=100, description="of one session of a seat, at most")
+    deadline: float | None = None
+
+
+class RoomMade(Schema):
+    """Keep `teacher_token` (and `teacher_url`) secret: whoever has it reads every answer and may delete the room."""
+
+    code: str
+    join_url: str
+    teacher_url: str
+    teacher_token: str
+
+
+class SeatIn(Schema):
+    model_config = ConfigDict(extra="forbid", strict=True)
+
+    name: str = Field(max_length=400, description="a nickname, at most 24 characters, unique in the room")
+
+
+class SeatMade(Schema):
+    """`token` is shown here only. Send it as `X-Seat-Token`."""
+
+    seat: int
+    name: str
+    token: str
+
+
+class StepIn(Schema):
+    model_config = ConfigDict(extra="forbid", strict=True)
+
+    step: str = Field(max_length=200, description="key of the step that the student looks at")
+
+
+class RoomAnswerIn(Schema):
+    """`answer`: an option's code, a number, or a list of codes; `attempt`: the sender's name for this answer, so that
+    sending it twice counts once; `show`: say the right answer too, if the step is no test."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    step: str = Field(max_length=200)
+    answer: Any
+    attempt: str = Field("", max_length=40)
+    show: bool = False
+
+
+class TeacherIn(Schema):
+    """`data`: of `pace` {step}, or {} to open all; `message` {text}; `hint` {step}; `project` {seat}, or {} for none;
+    `reset` {seat, keep}. The others need none."""
+
+    model_config = ConfigDict(extra="forbid", strict=True)
+
+    kind: Literal["pause", "resume", "pace", "message", "hint", "project", "reset", "end"]
+    data: dict[str, Any] = Field({})
+
+
+def taught(request: HttpRequest, code: str, token: str) -> Room:
+    """The room, for its teacher. Raises Refused."""
+    room = rules.find(limits.address(request), code)
+    rules.must_teach(limits.address(request), room, token)
+    return room
+
+
+def seated(request: HttpRequest, code: str, token: str) -> Seat:
+    """The seat that asks. Raises Refused."""
+    room = rules.find(limits.address(request), code)
+    return rules.must_sit(limits.address(request), room, token)
+
+
+@router.post("/rooms", response={201: RoomMade}, summary="Open a room")
+def open_room(request: HttpRequest, asked: RoomIn):
+    room, token = rules.open_room(limits.address(request), asked.dict())
+    address = request.build_absolute_uri
+    return Status(
+        201,
+        {
+            "code": room.code,
+            "join_url": address(reverse("room", args=[room.code])),
+            "teacher_url": address(reverse("teacher", args=[room.code, token])),
+            "teacher_token": token,
+        },
+    )
+
+
+@router.get("/rooms/{code}", summary="A room: its lessons, its steps, whether it takes answers")
+def show(request: HttpRequest, code: str):
+    room = rules.find(limits.address(request), code)
+    return results.facts(room) | log.read(room.code, lambda state: state.to_json() | {"seats": len(state.seats)})
+
+
+@router.delete("/rooms/{code}", response={204: None}, summary="Delete a room with everything in it (teacher)")
+def delete(
+    request: HttpRequest, code: str, confirm: str = Query("", max_length=40, description="the code, once more"),
+    x_teacher_token: str = Header(""),
+):  # fmt: skip
+    room = taught(request, code, x_teacher_token)
+    if names.normal(confirm) != room.code:
+        error = "Nothing was deleted: the request does not confirm the room's code."
+        raise Refused(422, error, f"Add ?confirm={room.code} to delete every answer for ever.", field="confirm")
+    rules.delete(room)
+    return HttpResponse(status=204)
+
+
+@router.post("/rooms/{code}/commands", response={202: dict}, summary="The teacher's commands: pace, pause, reset, ...")
+def command(request: HttpRequest, code: str, body: TeacherIn, x_teacher_token: str = Header("")):
+    room = taught(request, code, x_teacher_token)
+    return Status(202, {"kind": body.kind, "seq": rules.command(room, body.kind, body.data)})
+
+
+@router.get("/rooms/{code}/results", summary="The results: every seat, its answers and its gap, the test (teacher)")
+def results_of(request: HttpRequest, code: str, x_teacher_token: str = Header("")):
+    return results.wall(taught(request, code, x_teacher_token))
+
+
+@router.get("/rooms/{code}/results.csv", summary="The answers as CSV (teacher)")
+def table(request: HttpRequest, code: str, x_teacher_token: str = Header("")):
+    room = taught(request, code, x_teacher_token)
+    response = HttpResponse(results.table(room), content_type="text/csv; charset=utf-8")
+    response["Content-Disposition"] = f'attachment; filename="room-{room.code}.csv"'
+    response["Cache-Control"] = "private, no-store"
+    return response
+
+
+@router.get("/rooms/{code}/events", summary="The room's log after a cursor, as the teacher or a seat may read it")
+def read_events(
+    request: HttpRequest, code: str, after: int = Query(0, ge=0), limit: int = Query(500, ge=1, le=2000),
+    x_teacher_token: str = Header(""), x_seat_token: str = Header(""),
+):  # fmt: skip
+    reader = log.Reader()
+    if x_teacher_token or not x_seat_token:
+        room = taught(request, code, x_teacher_token)
+    else:
+        seat = seated(request, code, x_seat_token)
+        room, reader = seat.room, log.reader_of(seat.room_id, seat.number)
+    rows = log.after(room.code, after, limit, reader)
+    reached = rows[-1][0] if rows else after
+    return {"events": [row for _, row in rows if row], "reached": reached, "last": max(room.last_seq, reached)}
+
+
+# ---- seats ----
+
+
+@router.post("/rooms/{code}/seats", response={201: SeatMade}, summary="Join a room under a nickname")
+def join(request: HttpRequest, code: str, asked: SeatIn):
+    address = limits.address(request)
+    seat, token = rules.join(address, rules.find(address, code), asked.name)
+    return Status(201, {"seat": seat.number, "name": seat.name, "token": token})
+
+
+@router.get("/rooms/{code}/seat", summary="The room and one's own answers (seat)")
+def own_seat(request: HttpRequest, code: str, x_seat_token: str = Header("")):
+    seat = seated(request, code, x_seat_token)
+    return results.of_seat(seat)
+
+
+@router.get("/rooms/{code}/lessons/{lesson}", summary="A lesson of the room, as the pages show it (seat or teacher)")
+def lesson_of(
+    request: HttpRequest, code: str, lesson: str, lang: Literal["en", "ko"] = "en",
+    x_seat_token: str = Header(""), x_teacher_token: str = Header(""),
+):  # fmt: skip
+    teacher = x_teacher_token and taught(request, code, x_teacher_token)
+    room = teacher or seated(request, code, x_seat_token).room
+    chosen = plan.lessons_of(room.plan, lang).get(lesson)
+    if chosen is None:
+        raise Refused(404, "This room has no such lesson.", "GET /api/rooms/CODE lists its lessons.")
+    return lessons.shown(chosen)
+
+
+@router.post("/rooms/{code}/steps", response={202: dict}, summary="Say which step is on the screen (seat)")
+def look(request: HttpRequest, code: str, body: StepIn, x_seat_token: str = Header("")):
+    rules.look(seated(request, code, x_seat_token), body.step)
+    return Status(202, {"step": body.step})
+
+
+@router.post("/rooms/{code}/answers", response={201: dict}, summary="Answer a step (seat)")
+def answer(request: HttpRequest, code: str, body: RoomAnswerIn, x_seat_token: str = Header("")):
+    seat = seated(request, code, x_seat_token)
+    return Status(201, rules.answer(seat, body.step, body.answer, body.attempt, body.show))
+
+
+@router.get("/rooms/{code}/answers", summary="How the room answered a step, after one's own answer (seat)")
+def counts(request: HttpRequest, code: str, step: str = Query(..., max_length=200), x_seat_token: str = Header("")):
+    return rules.counts(seated(request, code, x_seat_token), step)
+
+
+@router.post("/rooms/{code}/sessions", response={201: dict}, summary="Start a session on the seat's account (seat)")
+def start(
+    request: HttpRequest, code: str, asked: SpecFields, step: str = Query("", max_length=200),
+    x_seat_token: str = Header(""),
+):  # fmt: skip
+    session, token = runs.start(limits.address(request), seated(request, code, x_seat_token), asked, step)
+    return Status(
+        201,
+        {
+            "id": session.id,
+            "view_url": request.build_absolute_uri(reverse("session", args=[session.id])),
+            "control_url": request.build_absolute_uri(reverse("control", args=[token])),
+            "control_token": token,
+        },
+    )

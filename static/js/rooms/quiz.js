@@ -1,0 +1,73 @@
+// The test before and after the lessons: one question after the other, each answered once. The test before says no
+// verdict, so that nobody learns the answers from it.
+import { h } from "../page.js";
+import { html } from "../learn/parts.js";
+import { Question } from "../learn/question.js";
+
+class TestQuestion extends Question {
+  draw(outcome, word) {
+    if (outcome.code === "stored") {
+      this.outcome.replaceChildren(h("div", { class: "notice" }, word("stored")));
+    } else super.draw(outcome, word);
+    this.freeze();
+  }
+
+  freeze() {
+    for (const input of [...this.inputs, this.send]) input.disabled = true;
+    this.reveal.hidden = true;
+  }
+
+  async submit(show) {
+    await super.submit(show);
+    if (this.runner.answers[this.step.id]) this.freeze();
+  }
+
+  restore() {} // nothing is sent again
+}
+
+/**
+ * Shows the questions of a test in `element`.
+ *   steps: [{key, step}], step as in a lesson (playground.learn.lesson_json)
+ *   answers: {key: {last, right, why}}; check(key, answer): as the runner's; locked(key); word(key)
+ */
+export function quiz(element, { steps, answers, check, locked, word }) {
+  const items = steps.map(({ key, step }, place) => {
+    const runner = {
+      answers: {},
+      word,
+      answer: async (answer) => {
+        const outcome = await check(key, answer);
+        if (outcome.code !== "unreadable") runner.answers[step.id] = { answer, right: outcome.right };
+        return outcome;
+      },
+    };
+    const item = h("li", { class: "quiz-item", "data-step": key }, h("h3", {}, `${place + 1}. ${step.title}`));
+    if (locked(key)) {
+      item.append(h("p", { class: "faint" }, word("wait")));
+      return item;
+    }
+    const text = h("details", { class: "quiz-text" }, h("summary", {}, word("read_text")));
+    text.append(html(step.html));
+    for (const mark of text.querySelectorAll("[data-block]")) mark.remove();
+    const question = new TestQuestion({ ...step, id: key.replace(/\W/g, "-") }, runner);
+    const before = answers[key];
+    if (before) {
+      question.fill(before.last);
+      const outcome = "right" in before && before.right !== undefined
+        ? { right: before.right, code: before.right ? "right" : "wrong", html: before.why ?? "" }
+        : { right: null, code: "stored" };
+      question.draw(outcome, word);
+    }
+    item.append(text, question.root);
+    return item;
+  });
+  element.replaceChildren(h("ol", { class: "quiz" }, items));
+}
+
+TestQuestion.prototype.fill = function fill(answer) {
+  const picks = [answer].flat();
+  for (const input of this.inputs) {
+    if (this.step.question.kind === "number") input.value = String(answer);
+    else input.checked = picks.includes(input.value);
+  }
+};

@@ -1,0 +1,209 @@
+// A student's page: join, then the lessons at the teacher's pace. The server checks every answer and keeps it.
+import { $, boot, h, request, throttle } from "../page.js";
+import { mount } from "../learn/runner.js";
+import { fill, html } from "../learn/parts.js";
+import { Channel, showStatus } from "./channel.js";
+import { quiz } from "./quiz.js";
+import { MySession } from "./my_session.js";
+import { Seat } from "./seat.js";
+import { apply, begin, isOpen, sections } from "./state.js";
+
+const word = (key) => boot.words[key] ?? key;
+const say = (key, values) => fill(word(key), values);
+const lessons = new Map(); // slug -> its JSON
+
+let room = null;
+let section = null; // the part on the screen
+let runner = null;
+let channel = null;
+const seat = new Seat(boot.code, (number) => {
+  $("unsent").hidden = number === 0;
+  $("unsent").textContent = say("unsent", { n: number });
+});
+const session = new MySession(seat, () => room, say);
+
+function fail(e) {
+  $("error").textContent = `${e.message} ${e.fix ?? ""}`;
+  $("error").hidden = false;
+}
+
+// ---- joining ----------------------------------------------------------------------------------------------------
+async function askName(why = "") {
+  channel?.stop();
+  $("room").hidden = true;
+  $("join").hidden = false;
+  $("join-error").hidden = !why;
+  $("join-error").textContent = why;
+  const about = await request(`/api/rooms/${boot.code}`);
+  $("join-title").textContent = about.title;
+  $("join-about").textContent = about.lessons.map((lesson) => lesson.title).join(" · ");
+  $("nickname").focus();
+}
+
+$("join-form").addEventListener("submit", async (e) => {
+  e.preventDefault();
+  try {
+    await seat.join($("nickname").value);
+    await enter();
+  } catch (problem) {
+    $("join-error").textContent = `${problem.message} ${problem.fix ?? ""}`;
+    $("join-error").hidden = false;
+  }
+});
+
+$("leave").addEventListener("click", () => {
+  seat.forget();
+  location.reload();
+});
+
+async function enter() {
+  try {
+    room = begin(await seat.get("seat"));
+  } catch (e) {
+    if (e.status !== 403) throw e;
+    seat.forget();
+    await askName(word("not_valid"));
+    return;
+  }
+  $("join").hidden = true;
+  $("room").hidden = false;
+  $("room-title").textContent = room.title;
+  $("who").textContent = mine().name;
+  channel = new Channel({
+    code: boot.code, path: boot.ws_path, token: seat.token, header: "X-Seat-Token", seq: () => room.seq,
+    onStatus: (status) => {
+      showStatus($("link-state"), status, boot.words);
+      if (status === "refused") {
+        seat.forget();
+        askName(word("was_reset")).catch(fail);
+      } else if (status === "missing") {
+        fail({ message: word("deleted") });
+      }
+    },
+    onMessage: (message) => {
+      if (message.session) session.follow(message.session);
+      if (!message.events) return;
+      apply(room, message.events);
+      soon();
+    },
+  });
+  channel.start();
+  session.start();
+  seat.sendAgain();
+  const last = mine().at;
+  const list = sections(room);
+  await show(list.find((one) => one.steps.some((step) => step.key === last)) ?? list[0]);
+}
+
+const mine = () => room.seats.get(room.mine);
+
+// ---- what is on the screen --------------------------------------------------------------------------------------
+async function show(next, focus = false) {
+  section = next;
+  draw();
+  for (const slug of new Set(next.steps.map((step) => step.lesson)))
+    if (!lessons.has(slug)) lessons.set(slug, await seat.get(`lessons/${slug}?lang=${boot.language}`));
+  if (section !== next) return;
+  if (next.part === "lesson") showLesson(next);
+  else showTest(next);
+  if (focus) $("work").focus();
+  draw();
+}
+
+function showLesson({ name, steps }) {
+  const lesson = lessons.get(name);
+  const own = mine().answers;
+  const answers = {};
+  for (const { key, step } of steps)
+    if (own[key]) answers[step] = { answer: own[key].last, right: own[key].right, first: own[key].first };
+  const key = (id) => `${name}/${id}`;
+  $("work").className = "work";
+  runner = mount($("work"), lesson, {
+    words: boot.words,
+    progress: { step: steps.find((step) => step.key === mine().at)?.step, answers },
+    locked: (id) => !isOpen(room, key(id)),
+    onStep: (id) => {
+      seat.post("steps", { step: key(id) }).catch(() => {});
+      drawHints(key(id));
+    },
+    check: (id, answer, all) => check(key(id), answer, all),
+  });
+}
+
+function showTest({ steps }) {
+  runner = null;
+  $("work").className = "panel pad work";
+  quiz($("work"), {
+    steps: steps.map(({ key, lesson, step }) => ({ key, step: lessons.get(lesson).steps.find((s) => s.id === step) })),
+    answers: mine().answers,
+    locked: (key) => !isOpen(room, key),
+    check: (key, answer) => check(key, answer),
+    word,
+  });
+  if (steps.some((step) => isOpen(room, step.key))) seat.post("steps", { step: steps[0].key }).catch(() => {});
+}
+
+/** The server's verdict on an answer. One that is right already is not sent again. */
+async function check(key, answer, all = false) {
+  const before = mine().answers[key];
+  if (before?.right && JSON.stringify(before.last) === JSON.stringify(answer))
+    return { right: true, code: "right", html: before.why, known: true, answer: "" };
+  try {
+    const reply = await seat.answer(key, answer, all);
+    return reply.outcome ?? { right: null, code: "stored", html: "" };
+  } catch (e) {
+    if (e.status !== 422) throw e;
+    return { right: false, code: "unreadable", html: h("span", {}, e.message).innerHTML };
+  }
+}
+
+let open = null;
+function draw() {
+  $("state").hidden = !(room.paused || room.ended || late());
+  $("state").textContent = room.ended ? word("ended")
+    : late() ? say("too_late", { time: when(room.deadline) }) : word("paused");
+  $("message").hidden = !room.message;
+  $("message").textContent = room.message;
+  $("sections").replaceChildren(...sections(room).map(link));
+  if (open !== room.open_to) {
+    open = room.open_to;
+    if (runner) runner.refresh();
+    else if (section && lessons.size) showTest(section);
+  }
+  if (runner) drawHints(`${section.name}/${runner.step.id}`);
+  session.draw();
+}
+const soon = throttle(draw, 60);
+
+function link(one) {
+  const questions = one.steps.filter((step) => step.question);
+  const answered = questions.filter((step) => mine().answers[step.key]).length;
+  return h("button", {
+    type: "button", class: "button small", "aria-current": one.name === section?.name ? "true" : null,
+    disabled: !isOpen(room, one.steps[0].key), onclick: () => show(one, true).catch(fail),
+  }, one.part === "lesson" ? one.title : word(`test_${one.part}`),
+  h("span", { class: "faint" }, ` ${say("answered", { done: answered, all: questions.length })}`));
+}
+
+/** The hints that the teacher shows to everybody, of the step on the screen. */
+function drawHints(key) {
+  const shown = room.hints.includes(key) && section.part === "lesson";
+  const step = shown && lessons.get(section.name).steps.find((s) => key === `${section.name}/${s.id}`);
+  const texts = step ? step.hints : [];
+  if ($("hints").dataset.key === `${key} ${texts.length}`) return;
+  $("hints").dataset.key = `${key} ${texts.length}`;
+  $("hints").replaceChildren(...texts.map((text) => {
+    const item = h("p", { class: "notice" }, h("strong", {}, word("hint_of_teacher")));
+    item.append(html(text));
+    return item;
+  }));
+}
+
+const late = () => room.deadline !== null && Date.now() / 1000 >= room.deadline;
+const when = (t) => new Date(t * 1000).toLocaleString(boot.language);
+
+setInterval(() => room && soon(), 5000); // a deadline comes without an event
+(seat.token ? enter() : askName()).catch((e) => {
+  $("room").hidden = false;
+  fail(e);
+});

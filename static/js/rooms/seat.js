@@ -1,0 +1,89 @@
+// A student's seat: its token in this browser, and the answers, which are sent until the server has them.
+import { request } from "../page.js";
+
+const FIRST_PAUSE = 1000; // ms
+const LONGEST_PAUSE = 15_000;
+
+export class Seat {
+  /** `onUnsent(number)`: how many answers wait to be sent. */
+  constructor(code, onUnsent) {
+    Object.assign(this, { code, onUnsent, name: `ucutlass-seat-${code}`, waiting: new Map() });
+  }
+
+  get token() {
+    return localStorage.getItem(this.name) ?? "";
+  }
+
+  get headers() {
+    return { "X-Seat-Token": this.token };
+  }
+
+  async join(nickname) {
+    const seat = await request(this.path("seats"), { body: { name: nickname } });
+    localStorage.setItem(this.name, seat.token);
+  }
+
+  forget() {
+    localStorage.removeItem(this.name);
+    localStorage.removeItem(this.unsent);
+  }
+
+  path(rest) {
+    return `/api/rooms/${this.code}/${rest}`;
+  }
+
+  get unsent() {
+    return `${this.name}-unsent`;
+  }
+
+  get(rest) {
+    return request(this.path(rest), { headers: this.headers });
+  }
+
+  post(rest, body) {
+    return request(this.path(rest), { body, headers: this.headers });
+  }
+
+  /** Send an answer until the server has it, also over a lost connection; the server counts it once. Raises Told if the
+   * server refuses it. */
+  async answer(step, answer, show = false) {
+    const body = { step, answer, show, attempt: crypto.getRandomValues(new Uint32Array(3)).join("-") };
+    this.keep(body);
+    return this.send(body);
+  }
+
+  /** The answers that were not sent before the page was closed. */
+  sendAgain() {
+    const bodies = JSON.parse(localStorage.getItem(this.unsent) ?? "[]");
+    return Promise.allSettled(bodies.map((body) => this.send(body)));
+  }
+
+  async send(body) {
+    for (let pause = FIRST_PAUSE; ; pause = Math.min(LONGEST_PAUSE, 2 * pause)) {
+      try {
+        const reply = await this.post("answers", body);
+        this.done(body);
+        return reply;
+      } catch (e) {
+        if (e.status >= 400 && e.status < 500 && e.status !== 429) {
+          this.done(body);
+          throw e;
+        }
+        this.keep(body, true);
+        await new Promise((resolve) => setTimeout(resolve, pause * (0.5 + Math.random() / 2)));
+      }
+    }
+  }
+
+  keep(body, late = false) {
+    const bodies = JSON.parse(localStorage.getItem(this.unsent) ?? "[]").filter((b) => b.attempt !== body.attempt);
+    localStorage.setItem(this.unsent, JSON.stringify([...bodies, body]));
+    if (late) this.onUnsent(bodies.length + 1);
+  }
+
+  done(body) {
+    const bodies = JSON.parse(localStorage.getItem(this.unsent) ?? "[]").filter((b) => b.attempt !== body.attempt);
+    localStorage.setItem(this.unsent, JSON.stringify(bodies));
+    this.onUnsent(bodies.length);
+  }
+}

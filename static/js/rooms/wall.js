@@ -1,0 +1,260 @@
+// The teacher's wall: every seat as it works, and the controls of the room. The token comes with the teacher's link,
+// stays in this browser, and leaves the address at once, because the address stands on the projector.
+import { $, boot, copy, h, request, throttle } from "../page.js";
+import { Channel, showStatus } from "./channel.js";
+import { controls, shortcut } from "./controls.js";
+import { apply, begin } from "./state.js";
+import { Tiles, nameOf, stateOf } from "./tiles.js";
+
+const NAME = `ucutlass-teacher-${boot.code}`;
+const ANONYMOUS = "ucutlass-wall-anonymous";
+if (boot.token) {
+  localStorage.setItem(NAME, boot.token);
+  history.replaceState(null, "", `/w/${boot.code}/wall`);
+}
+const token = boot.token ?? localStorage.getItem(NAME) ?? "";
+const headers = { "X-Teacher-Token": token };
+
+const wall = {
+  room: null, online: [], sessions: {}, anonymous: localStorage.getItem(ANONYMOUS) === "1", channel: null,
+};
+
+function fail(e) {
+  $("error").textContent = `${e.message} ${e.fix ?? ""}`;
+  $("error").hidden = false;
+}
+
+/** A command of the teacher; its event comes back over the socket. */
+async function order(kind, data = {}) {
+  $("error").hidden = true;
+  try {
+    await request(`/api/rooms/${boot.code}/commands`, { body: { kind, data }, headers });
+  } catch (e) {
+    fail(e);
+  }
+}
+
+/** A dialog with a text, a field perhaps, and buttons: {name: [label, class, action]}. */
+function ask(title, content, buttons) {
+  const close = () => $("dialog").close();
+  $("dialog").replaceChildren(
+    h("h2", {}, title), ...content,
+    h("div", { class: "dialog-acts" },
+      buttons.map(([label, style, action]) =>
+        h("button", { type: "button", class: `button ${style}`, onclick: () => (close(), action()) }, label)),
+      h("button", { type: "button", class: "button", onclick: close }, "Cancel")));
+  $("dialog").showModal();
+}
+
+function reset(seat) {
+  const name = nameOf(seat, wall.anonymous);
+  ask(`Reset the seat of ${name}`, [
+    h("p", {}, "The browser that has the seat loses it, and the nickname can be taken again."),
+  ], [
+    ["Keep the answers", "primary", () => order("reset", { seat: seat.number, keep: true })],
+    ["Delete the answers", "danger", () => order("reset", { seat: seat.number, keep: false })],
+  ]);
+}
+
+const project = (seat) => order("project", wall.room.projected === seat.number ? {} : { seat: seat.number });
+
+function message() {
+  const field = h("input", { id: "message-text", maxlength: 400, value: wall.room.message, autocomplete: "off" });
+  ask("Message to everybody", [h("label", { for: "message-text" }, "Text; an empty one takes the last away"), field], [
+    ["Show it", "primary", () => order("message", { text: field.value })],
+  ]);
+  field.focus();
+}
+
+function end() {
+  ask("End the room", [h("p", {}, "It takes no more answers. The results stay until you delete the room.")], [
+    ["End the room", "danger", () => order("end")],
+  ]);
+}
+
+function remove() {
+  const field = h("input", { id: "confirm", autocomplete: "off", maxlength: 12 });
+  ask("Delete the room", [
+    h("p", {}, "All answers, nicknames and sessions of the room are deleted for ever. Export the results first."),
+    h("label", { for: "confirm" }, `Type the code ${boot.code}`), field,
+  ], [["Delete everything", "danger", () => destroy(field.value)]]);
+  field.focus();
+}
+
+async function destroy(code) {
+  const path = `/api/rooms/${boot.code}?confirm=${encodeURIComponent(code)}`;
+  const reply = await fetch(path, { method: "DELETE", headers });
+  if (!reply.ok) {
+    const { error, fix } = await reply.json();
+    fail({ message: error, fix });
+    return;
+  }
+  localStorage.removeItem(NAME);
+  location.assign("/w");
+}
+
+/** The results as a file; the token is in a header, so a link cannot bring them. */
+async function save(form) {
+  const reply = await fetch(`/api/rooms/${boot.code}/${form === "csv" ? "results.csv" : "results"}`, { headers });
+  if (!reply.ok) {
+    fail({ message: "The results could not be read.", fix: "Try again." });
+    return;
+  }
+  const link = h("a", { href: URL.createObjectURL(await reply.blob()), download: `room-${boot.code}.${form}` });
+  link.click();
+  setTimeout(() => URL.revokeObjectURL(link.href), 10_000);
+}
+
+function hideNames() {
+  wall.anonymous = !wall.anonymous;
+  localStorage.setItem(ANONYMOUS, wall.anonymous ? "1" : "0");
+  draw();
+}
+
+/** The step that the room is at: the last open one, or the one where most seats are. */
+function now(room) {
+  if (room.open_to !== null) return room.steps[room.open_to];
+  const votes = new Map();
+  for (const seat of room.seats.values()) votes.set(seat.at, (votes.get(seat.at) ?? 0) + 1);
+  const most = [...votes].filter(([key]) => key).sort((a, b) => b[1] - a[1])[0]?.[0];
+  return room.steps.find((step) => step.key === most) ?? room.steps[0];
+}
+
+const acts = {
+  pause: () => order(wall.room.paused ? "resume" : "pause"),
+  next: () => {
+    const place = wall.room.open_to ?? wall.room.steps.length;
+    order("pace", place + 1 < wall.room.steps.length ? { step: wall.room.steps[place + 1].key } : {});
+  },
+  all: () => order("pace", wall.room.open_to === null ? { step: now(wall.room).key } : {}),
+  hint: () => order("hint", { step: now(wall.room).key }),
+  anonymous: hideNames, message, end, remove,
+  csv: () => save("csv"),
+  json: () => save("json"),
+  link: () => copy(`${location.origin}/w/${boot.code}/wall/${token}`, "Teacher's link copied. Keep it to yourself."),
+};
+const tiles = new Tiles($("tiles"), { project, reset });
+
+function draw() {
+  const { room } = wall;
+  const seats = [...room.seats.values()].filter((seat) => !seat.free);
+  $("room-title").textContent = room.title;
+  $("present").textContent = `${wall.online.length} here of ${seats.length} joined, ${room.seats_limit} seats`;
+  $("nobody").hidden = room.seats.size > 0;
+  const closed = room.deadline !== null && Date.now() / 1000 >= room.deadline;
+  $("state").hidden = !(room.paused || room.ended || closed || room.message);
+  $("state").textContent = room.ended ? "The room has ended." : closed ? "The deadline has passed."
+    : room.paused ? "The room is paused: answers are refused." : `Everybody reads: ${room.message}`;
+  drawNow(room, seats);
+  controls($("acts"), wall, now(room), acts);
+  tiles.draw(room, wall);
+  drawProjected(room);
+  drawMoved(room);
+}
+const soon = throttle(draw, 60);
+
+function drawNow(room, seats) {
+  const step = now(room);
+  const place = room.steps.indexOf(step) + 1;
+  $("now-title").textContent = step.title;
+  const answers = seats.filter((seat) => seat.answers[step.key]).length;
+  const right = seats.filter((seat) => stateOf(seat, step) === "right").length;
+  const share = seats.length ? answers / seats.length : 0;
+  $("now-bar").hidden = !step.question;
+  $("now-bar").replaceChildren(h("span", { style: { width: `${100 * share}%` } }));
+  const values = { valuemin: 0, valuemax: seats.length, valuenow: answers };
+  for (const [name, value] of Object.entries(values)) $("now-bar").setAttribute(`aria-${name}`, value);
+  const about = `Step ${place} of ${room.steps.length}${room.open_to === null ? ", all open" : ""}`;
+  $("now-text").textContent = !step.question ? about
+    : `${about}. ${answers} of ${seats.length} answered${step.part === "before" ? "" : `, ${right} right`}.`;
+}
+
+let projectedNow = "";
+function drawProjected(room) {
+  const seat = room.seats.get(room.projected);
+  $("projected").hidden = !seat;
+  const session = seat && (wall.sessions[seat.number]?.session ?? seat.sessions.at(-1)?.session);
+  const shown = seat ? `${seat.number} ${session} ${wall.anonymous} ${JSON.stringify(seat.answers)}` : "";
+  if (shown === projectedNow) return;
+  const frame = $("projected").querySelector("iframe");
+  const same = frame && frame.dataset.session === session;
+  projectedNow = shown;
+  if (!seat) {
+    $("projected").replaceChildren();
+    return;
+  }
+  const title = h("h2", {}, `On the projector: ${nameOf(seat, wall.anonymous)}`);
+  const down = h("button", { type: "button", class: "button small", onclick: () => order("project") }, "Take down");
+  const head = h("header", { class: "pane-head" }, title, down);
+  if (same) $("projected").querySelector("header").replaceWith(head);
+  else $("projected").replaceChildren(head, session
+    ? h("iframe", { src: `/embed/${session}`, title: "The session of the seat", "data-session": session })
+    : answersOf(room, seat));
+}
+
+function answersOf(room, seat) {
+  const rows = room.steps.filter((step) => seat.answers[step.key] && step.part === "lesson");
+  if (!rows.length) return h("p", { class: "empty small" }, "This seat has no session and no answer yet.");
+  return h("dl", { class: "pad projected-answers" }, rows.map((step) => {
+    const a = seat.answers[step.key];
+    return [h("dt", {}, step.title), h("dd", {}, `${[a.last].flat().join(", ")} – ${a.right ? "right" : "wrong"}`)];
+  }));
+}
+
+const COLUMNS = ["Question", "Answered both", "Right before", "Right after", "Gained", "Lost"];
+function drawMoved(room) {
+  const questions = room.steps.filter((step) => step.part === "before");
+  $("moved").hidden = !questions.length;
+  if (!questions.length) return;
+  const rows = questions.map((step) => {
+    const name = `${step.lesson}/${step.step}`;
+    const pairs = [...room.seats.values()]
+      .map((seat) => [seat.answers[`before:${name}`], seat.answers[`after:${name}`]])
+      .filter(([before, after]) => before && after);
+    const count = (test) => pairs.filter(([before, after]) => test(before.right, after.right)).length;
+    return [step.title, pairs.length, count((b) => b), count((b, a) => a), count((b, a) => a && !b),
+      count((b, a) => b && !a)];
+  });
+  $("moved-table").replaceChildren(h("table", {},
+    h("thead", {}, h("tr", {}, COLUMNS.map((name) => h("th", { scope: "col" }, name)))),
+    h("tbody", {}, rows.map((row) => h("tr", {}, row.map((cell) => h("td", {}, cell)))))));
+}
+
+// ---- beginning --------------------------------------------------------------------------------------------------
+async function start() {
+  if (!token) {
+    $("no-token").hidden = false;
+    return;
+  }
+  const data = await request(`/api/rooms/${boot.code}/results`, { headers });
+  wall.room = begin(data);
+  wall.sessions = data.sessions;
+  $("wall").hidden = false;
+  $("lonely").hidden = !boot.lonely;
+  draw();
+  wall.channel = new Channel({
+    code: boot.code, path: boot.ws_path, token, header: "X-Teacher-Token", seq: () => wall.room.seq,
+    onStatus: (status) => {
+      showStatus($("link-state"), status);
+      if (status === "missing") fail({ message: "This room was deleted." });
+    },
+    onMessage: (news) => {
+      if (news.events) apply(wall.room, news.events);
+      if (news.online) wall.online = news.online;
+      if (news.sessions) wall.sessions = news.sessions;
+      soon();
+    },
+  });
+  wall.channel.start();
+  setInterval(soon, 5000); // a deadline comes without an event
+  addEventListener("keydown", (e) => shortcut(e, acts));
+}
+
+start().catch((e) => {
+  $("no-token").hidden = e.status !== 403;
+  $("no-token-why").textContent = `${e.message} ${e.fix ?? ""}`;
+  if (e.status !== 403) {
+    $("wall").hidden = false;
+    fail(e);
+  }
+});

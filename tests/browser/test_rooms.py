@@ -1,0 +1,176 @@
+"""A workshop as its people do it: a room opened, three seats joined, a lesson answered, the wall seen to move, a seat
+projected, paused and reset; homework with a deadline; by keyboard, at 360 px, in both themes."""
+
+import contextlib
+import json
+import re
+import sqlite3
+import time
+import urllib.request
+from itertools import pairwise
+
+import pytest
+from playwright.sync_api import expect
+
+from tests.browser.conftest import no_sideways_scroll
+from tests.browser.test_manners import luminance
+
+SLOW = 45_000  # ms; several pages share two cores
+NICKNAME = '<b>Ada</b>"=1'
+
+
+@pytest.fixture(autouse=True)
+def patience():
+    expect.set_options(timeout=SLOW)
+    yield
+    expect.set_options(timeout=5_000)
+
+
+def join(open_page, code: str, name: str, **how):
+    page = open_page(f"/w/{code}", **how)
+    page.get_by_label("Nickname").fill(name)
+    page.keyboard.press("Enter")
+    expect(page.locator("#room")).to_be_visible()
+    expect(page.locator("#link-state")).to_have_text("Live")
+    return page
+
+
+def tile(wall, number: int):
+    return wall.locator(f'[data-seat="{number}"]')
+
+
+def pick(page, value: str) -> None:
+    page.locator(f'.lesson-step input[value="{value}"]').check()
+    page.locator(".lesson-step").get_by_role("button", name="Check").click()
+
+
+def test_a_room_from_its_opening_to_its_end(app, open_page, complaints):
+    # the teacher opens a paced room, by keyboard
+    wall = open_page("/w")
+    wall.get_by_role("link", name="Open a room").press("Enter")
+    wall.get_by_label("Title").fill("Monday")
+    wall.get_by_label("I open each step for all").check()
+    wall.get_by_role("button", name="Open the room").press("Enter")
+    expect(wall.locator("#wall")).to_be_visible()
+    code = wall.locator(".wall-join .code").text_content()
+    assert wall.url == f"{app.url}/w/{code}/wall", "the teacher's token leaves the address"
+    expect(wall.locator(".qr svg")).to_be_visible()
+
+    # three students join: one types the code, one has a dark theme on a small screen
+    ada = open_page("/w")
+    ada.get_by_label("Code of the room").fill(f"{code[:3].lower()} {code[3:].lower()}")
+    ada.keyboard.press("Enter")
+    ada.get_by_label("Nickname").fill(NICKNAME)
+    ada.keyboard.press("Enter")
+    expect(ada.locator("#who")).to_have_text(NICKNAME)
+    grace = join(open_page, code, "Grace", width=360, height=740, color_scheme="dark")
+    assert luminance(grace) < 0.3
+    lin = join(open_page, code, "Lin")
+    expect(tile(wall, 1).locator(".tile-name")).to_have_text(NICKNAME)
+    expect(wall.locator("#present")).to_contain_text("3 here of 3 joined")
+
+    # the teacher's pace
+    expect(grace.locator(".step-link").nth(2)).to_be_disabled()
+    for _ in range(2):
+        place = wall.locator("#now-text").text_content()
+        wall.locator("body").press("n")
+        expect(wall.locator("#now-text")).not_to_have_text(place)
+    expect(grace.locator(".step-link").nth(2)).to_be_enabled()
+    for page in (ada, grace, lin):
+        page.locator('[data-step="which"]').press("Enter")
+    no_sideways_scroll(grace)
+    pick(grace, "sum")
+    expect(grace.locator(".outcome")).to_contain_text("The sum holds for a kernel that waits")
+    expect(tile(wall, 2).locator(".mark.wrong")).to_have_count(1)
+    pick(grace, "longer")
+    expect(tile(wall, 2).locator(".mark.right")).to_have_count(1)
+    expect(wall.locator("#now-text")).to_contain_text("1 of 3 answered, 1 right")
+    wall.locator("body").press("h")
+    expect(lin.locator("#hints")).to_contain_text("parcel")
+
+    # paused, and on again
+    wall.locator("body").press("p")
+    expect(ada.locator("#state")).to_contain_text("paused")
+    pick(ada, "sum")
+    expect(ada.locator(".outcome")).to_contain_text("The teacher paused the room.")
+    wall.locator("body").press("p")
+    expect(ada.locator("#state")).to_be_hidden()
+
+    # a session on the seat's account, projected
+    lin.locator("#run summary").press("Enter")
+    lin.get_by_role("button", name="Run").click()
+    expect(lin.locator("#my-session a")).to_be_visible()
+    expect(tile(wall, 3).locator(".tile-gap")).to_be_visible()
+    tile(wall, 3).get_by_role("button", name="Project").press("Enter")
+    frame = wall.frame_locator("#projected iframe")
+    expect(frame.locator("#title")).to_be_visible()
+    expect(frame.locator("header.site")).to_be_hidden()
+    wall.locator("body").press("a")
+    expect(tile(wall, 1).locator(".tile-name")).to_have_text("Seat 1")
+    expect(wall.locator("#projected h2")).to_have_text("On the projector: Seat 3")
+
+    # a seat is reset; another browser takes it again
+    tile(wall, 2).get_by_role("button", name="Reset").click()
+    wall.get_by_role("button", name="Keep the answers").press("Enter")
+    expect(grace.locator("#join-error")).to_contain_text("reset this seat")
+    again = join(open_page, code, "grace")
+    expect(again.locator('.step-link[data-step="which"]')).to_have_class(re.compile("right"))
+
+    # a browser without the token sees nothing; the wall on a small dark screen
+    stranger = open_page(f"/w/{code}/wall")
+    expect(stranger.get_by_role("heading", name="This is a teacher's wall")).to_be_visible()
+    assert "Grace" not in stranger.content()
+    wall.set_viewport_size({"width": 360, "height": 740})
+    wall.emulate_media(color_scheme="dark")
+    assert luminance(wall) < 0.3
+    no_sideways_scroll(wall)
+
+    # the results, the end and the deletion
+    with wall.expect_download() as download:
+        wall.get_by_role("button", name="Results (CSV)").click()
+    text = download.value.path().read_text(encoding="utf-8-sig")
+    assert "'=1" not in text and "Grace" in text.title() and '"right"' in text
+    wall.get_by_role("button", name="End…").click()
+    wall.get_by_role("button", name="End the room").click()
+    expect(again.locator("#state")).to_contain_text("ended this room")
+    wall.get_by_role("button", name="Delete…").click()
+    wall.get_by_label(f"Type the code {code}").fill(code)
+    wall.get_by_role("button", name="Delete everything").click()
+    expect(wall).to_have_url(f"{app.url}/w")
+    expect(again.locator("#error")).to_contain_text("deleted")
+    ours = [c for c in complaints if "status of 4" not in c]  # refused requests, which the page explains
+    assert not ours, ours
+
+
+def test_homework_ends_at_its_deadline(app, open_page):
+    body = {"title": "Homework", "lessons": ["roofline"], "deadline": time.time() + 3600}
+    asked = urllib.request.Request(
+        f"{app.url}/api/rooms", json.dumps(body).encode(), {"Content-Type": "application/json"}
+    )
+    with urllib.request.urlopen(asked, timeout=20) as reply:
+        code = json.load(reply)["code"]
+    page = join(open_page, code, "Ada")
+    page.locator('[data-step="which"]').click()
+    with contextlib.closing(sqlite3.connect(app.var / "playground.sqlite3", timeout=30)) as database, database:
+        database.execute("update playground_room set deadline = '2026-01-01 00:00:00' where code = ?", (code,))
+    pick(page, "sum")
+    expect(page.locator(".outcome")).to_contain_text("it takes no more answers")
+    page.reload()
+    expect(page.locator("#state")).to_contain_text("The deadline was")
+
+
+def test_the_apis_page_is_in_the_sites_theme(open_page, complaints):
+    page = open_page("/api/docs", color_scheme="dark", width=360, height=740)
+    assert luminance(page) < 0.3
+    no_sideways_scroll(page)
+    expect(page.get_by_role("heading", name="The API")).to_be_visible()
+    page.get_by_role("link", name="Answer a step (seat)").press("Enter")
+    expect(page.get_by_role("heading", name="Answer a step (seat)")).to_be_in_viewport()
+    ids = page.locator("[id]").evaluate_all("nodes => nodes.map((n) => n.id)")
+    assert len(ids) == len(set(ids))
+    broken = page.locator('a[href^="#"]').evaluate_all(
+        "links => links.filter((a) => !document.getElementById(a.hash.slice(1))).map((a) => a.hash)"
+    )
+    levels = page.locator("h1, h2, h3, h4").evaluate_all("nodes => nodes.map((n) => Number(n.tagName[1]))")
+    assert not broken and max(b - a for a, b in pairwise(levels)) <= 1
+    assert not complaints, complaints

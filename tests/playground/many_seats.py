@@ -1,0 +1,257 @@
+"""A class at work: how long each seat waits for a trial, and how late the teacher's wall is.
+
+    python -m tests.playground.many_seats --seats 60 --minutes 5 --json seats.json
+
+The real app: daphne and one engine on the modelled device, without compilers. All seats come from one address. Each
+joins, keeps its page's socket open, goes through the lesson with pauses for thought until every question is right, and
+starts one session at a moment of its own. A wait is from the start of a session to its first trial's end. In the middle
+of it somebody at another address starts a session. The wall's lateness is from an answer's time in the log to its
+arrival at the teacher.
+
+The file says what else the machine did (load averages): the limits are for a machine that does nothing else.
+"""
+
+from __future__ import annotations
+
+import argparse
+import datetime
+import json
+import os
+import random
+import sys
+import tempfile
+import threading
+import time
+from pathlib import Path
+from typing import Any
+
+from playground.learn import check, lesson
+from tests.playground.conftest import House
+from tests.playground.test_end_to_end import MODULE
+from tests.playground.test_sessions_survive_kills import ENDS, Rows, kill
+from tests.playground.websocket import Closed, WebSocket
+
+LESSON = "roofline"
+LONGEST_WAIT = 10.0  # seconds for a trial, and for the session of another address
+WALL_P99 = 0.5  # seconds
+TRIALS = 3
+HERE, ELSEWHERE = {"X-Forwarded-For": "10.0.0.1"}, {"X-Forwarded-For": "10.0.0.2"}
+FORWARDED = "X-Forwarded-For: 10.0.0.1\r\n"
+
+
+def module(number: int) -> dict[str, Any]:
+    source = MODULE.replace("(128, 256)", f"({128 * (1 + number % 8)}, 256)")
+    return {"source": source, "classes": ["f16"], "trials": TRIALS, "eps": 0.0, "seed": number}
+
+
+class Wall(threading.Thread):
+    """The teacher's page: (event, seconds late) of each answer, and (seat, trials, time) of each change of a gap."""
+
+    def __init__(self, house: House, room: dict[str, str]):
+        super().__init__(daemon=True)
+        self.socket = WebSocket(house.port, f"/ws/w/{room['code']}", headers=FORWARDED, timeout=120)
+        self.socket.send({"token": room["teacher_token"]})
+        self.late: list[float] = []
+        self.gaps: dict[str, float] = {}
+
+    def run(self) -> None:
+        try:
+            while True:
+                message = self.socket.receive()
+                now = time.time()
+                rows = message.get("events", [])
+                self.late += [now - row["t"] for row in rows if row["kind"] == "seat.answered"]
+                for number, row in message.get("sessions", {}).items():
+                    if row["gap"] is not None:
+                        self.gaps.setdefault(number, now)
+                if rows:
+                    self.socket.send({"ack": rows[-1]["seq"]})
+        except (Closed, OSError, ValueError):
+            return
+
+
+class Student(threading.Thread):
+    """A seat. `minutes`: how long the lesson takes it."""
+
+    def __init__(self, house: House, room: dict[str, str], number: int, minutes: float):
+        super().__init__(daemon=True)
+        self.house, self.room, self.number, self.minutes = house, room, number, minutes
+        self.random = random.Random(number)
+        self.session = self.fault = ""
+        self.answers, self.finished, self.slowest = 0, False, 0.0
+
+    def run(self) -> None:
+        try:
+            self.work()
+        except Exception as e:  # the class goes on; the row of this seat says it
+            self.fault = f"{type(e).__name__}: {e}"
+
+    def post(self, path: str, body: Any) -> Any:
+        began = time.monotonic()
+        reply = self.house.post(f"/api/rooms/{self.room['code']}/{path}", body, **self.headers)
+        self.slowest = max(self.slowest, time.monotonic() - began)
+        if "error" in reply:
+            raise RuntimeError(f"{path}: {reply['error']}")
+        return reply
+
+    def work(self) -> None:
+        self.headers = dict(HERE)
+        time.sleep(self.random.uniform(0, 10))  # they do not all type equally fast
+        self.headers["X-Seat-Token"] = self.post("seats", {"name": f"student {self.number}"})["token"]
+        page = WebSocket(self.house.port, f"/ws/w/{self.room['code']}", headers=FORWARDED, timeout=120)
+        page.send({"token": self.headers["X-Seat-Token"]})
+        threading.Thread(target=self.read, args=(page,), daemon=True).start()
+        steps = lesson(LESSON).steps
+        run_at = self.random.randrange(len(steps))
+        for place, step in enumerate(steps):
+            self.post("steps", {"step": f"{LESSON}/{step.id}"})
+            time.sleep(self.random.uniform(0.5, 1.5) * 60 * self.minutes / len(steps))
+            if place == run_at:
+                self.session = self.post("sessions", module(self.number))["id"]
+            if step.question is not None:
+                self.answer(step)
+        self.finished = True
+
+    def answer(self, step: Any) -> None:
+        """Wrong ones first, as students do, until one is right."""
+        texts = [o.code for o in step.question.options] or ["1", check(step, "1", show=True).answer]
+        self.random.shuffle(texts)
+        tries = [[text] for text in texts] if step.question.kind == "multi" else texts
+        if step.question.kind == "multi":
+            tries.append(step.question.right.value())
+        for text in tries:
+            body = {"step": f"{LESSON}/{step.id}", "answer": text, "attempt": f"{self.number} {step.id} {text}"[:40]}
+            self.answers += 1
+            if self.post("answers", body)["right"]:
+                return
+            time.sleep(self.random.uniform(1, 3))
+        raise RuntimeError(f"no answer to {step.id} is right")
+
+    @staticmethod
+    def read(page: WebSocket) -> None:
+        try:
+            while True:
+                message = page.receive()
+                if message.get("events"):
+                    page.send({"ack": message["events"][-1]["seq"]})
+        except (Closed, OSError, ValueError):
+            return
+
+
+def waited(house: House, rows: Rows, session_id: str) -> dict[str, Any]:
+    """Seconds of a session from its start to its first event and its first trial's end; None if there was none."""
+    created = house.get(f"/api/sessions/{session_id}")["created"]
+    log = house.get(f"/api/sessions/{session_id}/events?limit=1000")["events"]
+    first = next((e["t"] for e in log if e["kind"] in ENDS), None)
+    judged = next((e["t"] for e in log if e["kind"] == "trial.judged"), None)
+    return {
+        "started_s": round(log[0]["t"] - created, 2) if log else None,
+        "first_trial_s": round(first - created, 2) if first else None,
+        "first_time": judged, "state": log[-1]["data"].get("state", "open") if log else "queued",
+    }  # fmt: skip
+
+
+def share(values: list[float], q: float) -> float | None:
+    """The value below which a share `q` of them lies."""
+    ordered = sorted(values)
+    return round(ordered[min(len(ordered) - 1, int(q * len(ordered)))], 3) if ordered else None
+
+
+def play(seats: int, minutes: float, limit: float) -> dict[str, Any]:
+    with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder:
+        house = House(Path(folder), UCUTLASS_TRUST_PROXY="1", UCUTLASS_LEASE_SECONDS="15")
+        load = [os.getloadavg()]
+        try:
+            house.web()
+            engine = house.start("-m", "tests.playground.logged_engine", "--device", "modelled:h200", name="engine")
+            while not house.get("/healthz")["engines"]:
+                assert engine.poll() is None, house.lines()
+                time.sleep(0.2)
+            room = house.post("/api/rooms", {"title": "a class", "lessons": [LESSON], "seats": seats}, **HERE)
+            wall, began = Wall(house, room), time.time()
+            wall.start()
+            students = [Student(house, room, n, minutes) for n in range(seats)]
+            for student in students:
+                student.start()
+            time.sleep(30 * minutes)
+            load.append(os.getloadavg())
+            other = house.post("/api/sessions", module(seats), **ELSEWHERE)["id"]
+            for student in students:
+                student.join(max(1.0, began + limit - time.time()))
+            rows = Rows(house)
+            while rows.reached()[1] and time.time() < began + limit:
+                time.sleep(0.5)
+            time.sleep(2)
+            load.append(os.getloadavg())
+            return result_of(house, rows, wall, students, other, time.time() - began, load)
+        finally:
+            for process in house.processes:
+                kill(process)
+
+
+def result_of(
+    house: House, rows: Rows, wall: Wall, students: list[Student], other: str, seconds: float, load: list
+) -> dict[str, Any]:
+    seats = []
+    for s in students:
+        row = waited(house, rows, s.session) if s.session else {}
+        shown, judged = wall.gaps.get(str(s.number + 1)), row.pop("first_time", None)
+        seats.append({
+            "seat": s.number, "finished": s.finished, "fault": s.fault, "answers": s.answers,
+            "slowest_reply_s": round(s.slowest, 2), **row,
+            "gap_late_s": round(shown - judged, 2) if shown and judged else None,
+        })  # fmt: skip
+    elsewhere = waited(house, rows, other)
+    elsewhere.pop("first_time")
+    answers = sum(s.answers for s in students)
+    return {
+        "seconds": round(seconds, 1), "cores": os.cpu_count(),
+        "load_averages": [[round(x, 1) for x in one] for one in load],
+        "answers_sent": answers, "answers_on_the_wall": len(wall.late),
+        "wall_late_s": {"p50": share(wall.late, 0.5), "p99": share(wall.late, 0.99), "max": share(wall.late, 1.0)},
+        "first_trial_s": {
+            "p50": share([r["first_trial_s"] for r in seats if r.get("first_trial_s")], 0.5),
+            "max": share([r["first_trial_s"] for r in seats if r.get("first_trial_s")], 1.0),
+        },
+        "another_address": elsewhere, "seats": seats,
+    }  # fmt: skip
+
+
+def faults(result: dict[str, Any]) -> list[str]:
+    """What does not hold, in words."""
+    wrong = [f"seat {r['seat']}: {r['fault'] or 'did not finish'}" for r in result["seats"] if not r["finished"]]
+    for r in result["seats"]:
+        if r.get("first_trial_s") is None or r["first_trial_s"] > LONGEST_WAIT:
+            wrong.append(f"seat {r['seat']}: first trial after {r.get('first_trial_s')} s")
+    started = result["another_address"]["started_s"]
+    if started is None or started > LONGEST_WAIT:
+        wrong.append(f"another address: its session started after {started} s")
+    if result["answers_sent"] != result["answers_on_the_wall"]:
+        wrong.append(f"{result['answers_sent']} answers were sent, {result['answers_on_the_wall']} came to the wall")
+    if (result["wall_late_s"]["p99"] or 99) > WALL_P99:
+        wrong.append(f"the wall is {result['wall_late_s']['p99']} s late (p99)")
+    return wrong
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(prog="python -m tests.playground.many_seats")
+    parser.add_argument("--seats", type=int, default=60)
+    parser.add_argument("--minutes", type=float, default=5.0, help="that the lesson takes a student")
+    parser.add_argument("--limit", type=float, default=1500.0, help="seconds")
+    parser.add_argument("--json", type=Path)
+    args = parser.parse_args()
+    result = play(args.seats, args.minutes, args.limit)
+    about = {
+        "what": "a room of seats behind one address, modelled device: predictions, no GPU",
+        "date": datetime.datetime.now(datetime.UTC).date().isoformat(),
+        "command": f"python -m tests.playground.many_seats --seats {args.seats} --minutes {args.minutes:g}",
+    }
+    result = about | result | {"faults": faults(result)}
+    if args.json:
+        args.json.write_text(json.dumps(result, indent=1) + "\n")
+    print(json.dumps({k: v for k, v in result.items() if k != "seats"}, indent=1))
+    return 1 if result["faults"] else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,261 @@
+"""What a room does for its seats and its teacher, request by request."""
+
+import csv
+import io
+import time
+from datetime import timedelta
+
+import pytest
+from django.utils import timezone
+
+from playground import retention
+from playground.access.redaction import redact
+from playground.access.requests import room_in_queue
+from playground.live import log as session_log
+from playground.live import turns
+from playground.live.running import Running
+from playground.models import AppendOnly, Room, RoomEvent, Seat, Session, SessionEvent
+from playground.rooms import log, names, results, runs
+from playground.rooms.events import KINDS
+from tests.playground import script
+
+pytestmark = pytest.mark.django_db
+STEP, NUMBER = "roofline/which", "roofline/numbers"
+MODULE = {"source": "class Model: ...", "trials": 4}
+
+
+def events(room) -> list[tuple[str, dict]]:
+    return [(e.kind, e.data) for e in RoomEvent.objects.filter(room_id=room.code).order_by("seq")]
+
+
+def test_an_answer_is_checked_by_sol_and_stored_once(visit):
+    room = visit()
+    ada = room.seat("Ada")
+    wrong = room.answer(ada, STEP, "sum", attempt="a").json()
+    assert (wrong["right"], wrong["tries"]) == (False, 1) and "hidden" in wrong["outcome"]["html"]
+    assert room.answer(ada, STEP, "sum", attempt="a").json() == wrong
+    right = room.answer(ada, STEP, "longer", attempt="b").json()
+    assert (right["right"], right["tries"]) == (True, 2)
+    (seat,) = room.results()["seats"]
+    assert seat["answers"][STEP] | {"t": 0, "why": ""} == {
+        "tries": 2, "first": "sum", "first_right": False, "last": "longer", "right": True, "why": "", "t": 0,
+    }  # fmt: skip
+    assert [kind for kind, _ in events(room)] == ["room.opened", "seat.joined", "seat.answered", "seat.answered"]
+    assert set(KINDS) >= {kind for kind, _ in events(room)}
+
+
+def test_an_event_is_never_changed(visit):
+    room = visit()
+    event = RoomEvent.objects.get(room_id=room.code)
+    with pytest.raises(AppendOnly):
+        event.save()
+    with pytest.raises(AppendOnly):
+        RoomEvent.objects.filter(room_id=room.code).update(kind="x")
+
+
+def test_another_seats_answers_are_seen_after_ones_own_alone(visit):
+    room = visit()
+    ada, grace = room.seat("Ada"), room.seat("Grace")
+    room.answer(ada, STEP, "sum")
+    assert room.get(f"answers?step={STEP}", grace).status_code == 403
+    assert '"sum"' not in room.get("events", grace).content.decode()
+    assert set(room.get("seat", grace).json()["seat"]["answers"]) == set()
+    room.answer(grace, STEP, "longer")
+    counts = room.get(f"answers?step={STEP}", grace).json()
+    assert (counts["answered"], counts["right"]) == (2, 1) and {a["answer"] for a in counts["answers"]} == {
+        "sum", "longer",
+    }  # fmt: skip
+    kinds = [e["kind"] for e in room.get("events", grace).json()["events"]]
+    assert kinds == ["room.opened", "seat.joined", "seat.answered"]
+    assert len(room.get("events", room.teacher).json()["events"]) == 5
+
+
+def test_the_pace_the_pause_and_the_end_hold_for_everybody(visit):
+    room = visit(paced=True)
+    ada = room.seat("Ada")
+    assert room.answer(ada, STEP, "sum").status_code == 403
+    room.order("pace", step=STEP)
+    assert room.answer(ada, STEP, "sum").status_code == 201
+    assert room.answer(ada, NUMBER, "1").status_code == 403
+    room.order("pace")
+    assert room.answer(ada, NUMBER, "1").status_code == 201
+    room.order("pause")
+    assert "paused" in room.answer(ada, STEP, "longer").json()["error"]
+    assert room.post(room.path("sessions"), MODULE, ada).status_code == 409
+    room.order("resume")
+    assert room.answer(ada, STEP, "longer").status_code == 201
+    room.order("message", text="  five\tmore minutes ")
+    room.order("hint", step=STEP)
+    mine = room.get("seat", ada).json()
+    assert (mine["message"], mine["hints"], mine["open_to"]) == ("five more minutes", [STEP], None)
+    room.order("end")
+    assert room.answer(ada, STEP, "longer").status_code == 409 and room.join("Grace").status_code == 409
+    assert room.order("resume").status_code == 409 and len(room.results()["seats"]) == 1
+
+
+def test_a_room_with_a_deadline_takes_answers_until_then(visit):
+    room = visit(deadline=time.time() + 3600)
+    ada = room.seat("Ada")
+    assert room.answer(ada, STEP, "sum", attempt="a").status_code == 201
+    Room.objects.update(deadline=timezone.now() - timedelta(seconds=1))
+    late = room.answer(ada, STEP, "longer")
+    assert late.status_code == 409 and "deadline" in late.json()["error"] and "UTC" in late.json()["error"]
+    assert room.answer(ada, STEP, "sum", attempt="a").status_code == 201, "it came in time"
+    assert room.join("Grace").status_code == 409
+    assert room.get("seat", ada).json()["seat"]["answers"][STEP]["tries"] == 1
+
+
+def test_the_test_before_says_no_verdict_and_the_report_says_what_moved(visit):
+    room = visit(test=True)
+    before, after = f"before:{STEP}", f"after:{STEP}"
+    ada, grace, late = (room.seat(name) for name in ("Ada", "Grace", "Late"))
+    for seat, answer in ((ada, "sum"), (grace, "longer")):
+        reply = room.answer(seat, before, answer, show=True)
+        assert reply.status_code == 201 and set(reply.json()) == {"step", "tries", "answer"}
+    assert room.answer(ada, before, "longer").status_code == 409, "a test is answered once"
+    assert room.get(f"answers?step={before}", ada).status_code == 403
+    for text in (room.get("seat", ada).json()["seat"]["answers"][before], room.get("events", ada).json()["events"][-1]):
+        assert "right" not in str(text) and "why" not in str(text)
+    room.answer(late, STEP, "sum")
+    assert room.answer(late, before, "longer").status_code == 409, "after a lesson it is no test before"
+    for seat, answer in ((ada, "longer"), (grace, "shorter"), (late, "longer")):
+        assert "right" in room.answer(seat, after, answer).json()
+    first = room.results()["test"][0]
+    assert {k: first[k] for k in ("before", "after", "both", "right_before", "right_after", "gained", "lost")} == {
+        "before": 2, "after": 3, "both": 2, "right_before": 1, "right_after": 1, "gained": 1, "lost": 1,
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize("keep", [True, False])
+def test_a_seat_that_was_reset_is_taken_again_under_its_name(visit, keep):
+    room = visit()
+    ada = room.seat("Ada")
+    room.answer(ada, STEP, "sum")
+    room.order("reset", seat=1, keep=keep)
+    assert room.get("seat", ada).status_code == 403 and room.answer(ada, STEP, "longer").status_code == 403
+    again = room.join("ADA")
+    assert again.json()["seat"] == 1
+    token = {"X-Seat-Token": again.json()["token"]}
+    assert set(room.get("seat", token).json()["seat"]["answers"]) == ({STEP} if keep else set())
+    assert ('"sum"' in room.get("events", token).content.decode()) == keep
+    assert Seat.objects.count() == 1 and room.results()["seats"][0]["free"] is False
+
+
+def test_a_room_has_as_many_seats_as_its_teacher_said(visit):
+    room = visit(seats=2)
+    room.seat("Ada"), room.seat("Grace")
+    full = room.join("Katherine")
+    assert full.status_code == 409 and "2 seats" in full.json()["error"]
+
+
+def test_no_cell_of_the_export_is_a_formula(visit):
+    room = visit()
+    names_ = ("=1+1", "@SUM(A1)", "+a", "-2", "Ада", "|calc", "＝1")
+    for name in names_:
+        room.seat(name)
+    room.answer(room.seat("Ada"), NUMBER, "-0.5", attempt="=a")
+    reply = room.get("results.csv", room.teacher)
+    assert reply["Content-Type"] == "text/csv; charset=utf-8" and room.code in reply["Content-Disposition"]
+    rows = list(csv.reader(io.StringIO(reply.content.decode("utf-8-sig"))))
+    assert tuple(rows[0]) == results.COLUMNS and {len(row) for row in rows} == {len(results.COLUMNS)}
+    cells = [cell for row in rows[1:] for cell in row]
+    assert not [c for c in cells if c[:1] in "=@+|＝" and c] and "-2" in cells and "'=1+1" in cells and "Ада" in cells
+    assert "-0.5" in cells, "a number stays a number"
+    for nasty in ("\t=1", "\r=1", " =1", "'=1", '"=1', "＋1", "%1", "-1+2"):
+        assert results.safe(nasty).startswith("'")
+
+
+def test_codes_and_nicknames_are_what_people_read_and_type(visit):
+    room = visit()
+    assert len(room.code) == names.LENGTH and set(room.code) <= set(names.ALPHABET)
+    typed = f" {room.code[:3].lower()}-{room.code[3:].lower()} "
+    assert room.client.get(f"/api/rooms/{typed}").json()["code"] == room.code
+    assert room.join("  Ada   Lovelace ").json()["name"] == "Ada Lovelace"
+    assert room.join("ada lovelace").status_code == room.join("ＡＤＡ Lovelace").status_code == 409
+
+
+def test_a_seats_sessions_count_for_the_seat_and_the_room_and_not_for_the_address(visit, monkeypatch):
+    room = visit(trials=8)
+    ada, grace = room.seat("Ada"), room.seat("Grace")
+    monkeypatch.setenv("UCUTLASS_QUEUE_PER_ADDRESS", "1")
+    for seat in (ada, ada, grace):
+        reply = room.post(room.path("sessions"), MODULE, seat)
+        assert reply.status_code == 201, reply.content
+    assert room.post(room.path("sessions"), MODULE, ada).status_code == 429, "two at once"
+    rows = Session.objects.order_by("created")
+    assert {s.origin for s in rows} == {runs.origin(room.code)}
+    room_in_queue("the address")  # is not full
+    assert room.client.post("/api/sessions", MODULE, content_type="application/json").status_code == 201
+    one, two, three = rows[:3]
+    shares = [Running._share(s) for s in (one, two, three)]
+    assert len({share.room for share in shares}) == 1 and shares[0].address != shares[2].address
+    assert shares[0].address == shares[1].address and shares[0].levels[1] != shares[2].levels[1]
+    first = [s.seat_id is None for s in turns.in_turn(session_log.waiting("modelled:h200"))][:2]
+    assert sorted(first) == [False, True], "the room and the address take turns"
+    lease = session_log.claim("engine")
+    session_log.append(lease, list(script.session()))
+    assert room.results()["sessions"]["1"]["gap"] > 1 and len(room.results()["seats"][0]["sessions"]) == 2
+
+
+def test_a_room_is_deleted_with_everything_when_its_teacher_says_so(visit):
+    room = visit()
+    room.post(room.path("sessions"), MODULE, room.seat("Ada"))
+    session_log.append(session_log.claim("engine"), list(script.session()))
+    assert room.client.delete(f"/api/rooms/{room.code}?confirm=no", headers=room.teacher).status_code == 422
+    path = f"/api/rooms/{room.code}?confirm={room.code.lower()}"
+    assert room.client.delete(path, headers=room.teacher).status_code == 204
+    tables = (Room, Seat, RoomEvent, Session, SessionEvent)
+    assert not any(table.objects.exists() for table in tables)
+    assert room.client.get(f"/api/rooms/{room.code}").status_code == 404
+
+
+def test_the_teachers_link_is_in_no_log(visit):
+    room = visit()
+    token = room.room["teacher_token"]
+    for line in (f'"GET /w/{room.code}/wall/{token} HTTP/1.1" 200', f"Not Found: /w/XXXXXX/wall/{token}"):
+        assert token not in redact(line) and "/wall/" in redact(line)
+
+
+def test_old_rooms_are_deleted_after_thirty_days(visit):
+    old, homework, young = visit(), visit(), visit()
+    then = timezone.now() - timedelta(days=31)
+    Room.objects.filter(code__in=[old.code, homework.code]).update(created=then)
+    Room.objects.filter(code=homework.code).update(deadline=timezone.now() - timedelta(days=2))
+    retention.sweep(days=365)
+    assert {r.code for r in Room.objects.all()} == {homework.code, young.code}
+
+
+def test_a_lesson_of_the_teachers_own_is_checked_and_worked_on(visit):
+    text = """---
+title: Mine
+minutes: 2
+summary: One question.
+---
+
+## predict one: A sum
+
+```question choice
+ask: What is 1 + 1?
+option two: Two
+option three: Three
+right: "two" if 1 + 1 == 2 else "three"
+because: So it is.
+```
+"""
+    room = visit(lessons=[], own=[text])
+    ada = room.seat("Ada")
+    assert room.get("lessons/own-1", ada).json()["title"] == "Mine"
+    assert room.answer(ada, "own-1/one", "two").json()["right"] is True
+    broken = room.post("/api/rooms", {"own": [text.replace("right: ", "right: nothing(")]})
+    assert broken.status_code == 422 and "line" in broken.json()["error"]
+
+
+def test_a_log_is_folded_alike_in_one_go_and_piece_by_piece(visit):
+    room = visit(paced=True)
+    ada = room.seat("Ada")
+    room.order("pace")
+    room.answer(ada, STEP, "sum")
+    room.order("reset", seat=1)
+    kept_state = log.read(room.code, lambda s: (s.to_json(), s.seat_json(1)))
+    log.forget(room.code)
+    assert log.read(room.code, lambda s: (s.to_json(), s.seat_json(1))) == kept_state
