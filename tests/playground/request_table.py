@@ -171,4 +171,4 @@ MESSAGES = [
     (b"1" * 1025, 4400),
     (b'{"ack": ' + b"9" * 900 + b"}", 0),
 ]
-SOCKETS = {"ws/s/<str:session_id>": "SessionConsumer", "": "Unknown"}  # every route of the sockets
+SOCKETS = {"ws/s/<str:session_id>": "session_socket", "": "unknown_socket"}  # every route of the sockets

@@ -9,7 +9,7 @@ from django.urls import URLResolver, get_resolver
 from engine.session import events
 from playground.access.middleware import PERMISSIONS
 from playground.live import log
-from playground.live.consumers import MESSAGES
+from playground.live.viewers import MESSAGES
 from playground.models import Session
 from tests.playground import request_table, script
 from tests.playground.websocket import Closed, WebSocket
@@ -130,7 +130,7 @@ def test_every_socket_message_and_route_is_in_the_table():
     named = {key for message, _ in request_table.MESSAGES if isinstance(message, dict) for key in message}
     assert named - {"kind", "control_token"} == MESSAGES
     router = application.application_mapping["websocket"].application
-    served = {str(r.pattern): r.callback.consumer_class.__name__ for r in router.routes}
+    served = {str(r.pattern): r.callback.__name__ for r in router.routes}
     assert served == request_table.SOCKETS
 
 
