@@ -6,6 +6,7 @@ import argparse
 from collections.abc import Callable, Mapping
 
 from engine.evaluate.integrity.arguments import add as raw
+from engine.record import command as record
 from engine.session import spec_arguments
 from sol import replay
 
@@ -69,6 +70,8 @@ def parser(run: Mapping[str, Run]) -> argparse.ArgumentParser:
     one.add_argument("--trial", type=int, metavar="N", help="of a recording (default: its best)")
     one.add_argument("--class", dest="classes", action="append", metavar="CLASS", help="of a module; repeatable")
     one.set_defaults(run=run["export"])
+
+    record.add(commands, run["reproduce"])
 
     one = commands.add_parser("mcp", help="an MCP server over stdio for a coding agent, on a running playground")
     one.add_argument("--url", default="http://127.0.0.1:8000", help="of the playground (default %(default)s)")
