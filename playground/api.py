@@ -20,7 +20,8 @@ from playground.access.bodies import FORM, BodyParser
 from playground.language import api as language_api
 from playground.language import examples
 from playground.live import log
-from playground.models import Blob, Session, SessionEvent
+from playground.models import Session, SessionEvent
+from playground.sharing import api as sharing_api
 from playground.words import api as words_api
 
 logger = logging.getLogger(__name__)
@@ -53,6 +54,7 @@ api.default_router.tags = ["sessions"]
 api.add_router("", language_api.router)
 api.add_router("", words_api.router)
 api.add_router("", owner_api.router)
+api.add_router("", sharing_api.router)
 
 
 class SessionMade(Schema):
@@ -221,16 +223,6 @@ def read_events(
     return {"events": rows, "last": last, "ended": session.state == Session.ENDED and reached >= last}
 
 
-def _controlled(request: HttpRequest, session_id: str, secret: str) -> Session:
-    """The session, for a request with its control token or with the owner token that it was started with. Raises
-    Refused."""
-    session = find(request, session_id)
-    owner = None if secret else owners.bearer(request)
-    if owner is None or session.owner_id != owner.id:
-        sessions.must_control(limits.address(request), session, secret)
-    return session
-
-
 @api.post(
     "/sessions/{session_id}/commands",
     response={202: dict},
@@ -240,7 +232,7 @@ def _controlled(request: HttpRequest, session_id: str, secret: str) -> Session:
     "`paused`, too: it begins when the session resumes. The answer to a `profile` is the event trial.profiled.",
 )
 def command(request: HttpRequest, session_id: str, body: CommandIn, x_control_token: str = Header("")):
-    session = _controlled(request, session_id, x_control_token or body.control_token)
+    session = sessions.controlled(request, session_id, x_control_token or body.control_token)
     return Status(202, sessions.command(session, body.kind, body.fields).to_json())
 
 
@@ -253,7 +245,7 @@ def command(request: HttpRequest, session_id: str, body: CommandIn, x_control_to
     openapi_extra=visitor_keys.DESCRIBED,
 )
 def give_key(request: HttpRequest, session_id: str, x_control_token: str = Header("")):
-    session = _controlled(request, session_id, x_control_token)
+    session = sessions.controlled(request, session_id, x_control_token)
     return Status(202, visitor_keys.take(request, session))
 
 
@@ -352,5 +344,5 @@ def program_of(session: Session, trial: int) -> str | None:
     event = SessionEvent.objects.filter(session=session, kind="trial.proposed", data__trial=trial).first()
     if event is None or event.data.get("form") == "kernel":
         return None
-    text = Blob.objects.filter(sha256=event.data["program"]).first()
+    text = session.blobs.filter(sha256=event.data["program"]).first()
     return text.text if text else None

@@ -8,7 +8,7 @@ from __future__ import annotations
 from django.http import HttpResponse
 
 from engine.export import ExportError, archive, history, package
-from playground.models import Blob, Session, SessionEvent
+from playground.models import Session, SessionEvent
 
 __all__ = ["ExportError", "of_text", "of_trial", "response"]
 
@@ -16,7 +16,7 @@ __all__ = ["ExportError", "of_text", "of_trial", "response"]
 def of_trial(session: Session, trial: int | None) -> dict[str, str]:
     """{path: text} of a trial (the best one without a number). Raises ExportError if there is none."""
     rows = SessionEvent.objects.filter(session=session).order_by("seq").values_list("kind", "data")
-    return package.files(history.of_trial(rows.iterator(), _text, trial))
+    return package.files(history.of_trial(rows.iterator(), lambda name: _text(session, name), trial))
 
 
 def of_text(program: str) -> dict[str, str]:
@@ -31,6 +31,7 @@ def response(files: dict[str, str]) -> HttpResponse:
     return download
 
 
-def _text(name: str) -> str | None:
-    text = Blob.objects.filter(sha256=name).first()
+def _text(session: Session, name: str) -> str | None:
+    """A text that the session's link shows; the texts of a snapshot without its source are not among them."""
+    text = session.blobs.filter(sha256=name).first()
     return text.text if text else None

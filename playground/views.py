@@ -3,7 +3,8 @@
 playground.html   boot = {fork: null | FORK, examples, engines, queued, limits, strategies, endpoints, words,
                    descriptions}
                   FORK = {id, title, spec, text, source_kind, refused?: {reason, line}}
-session.html      boot = {session: as GET /api/sessions/<id>, view_url, ws_path, words, control: null | {token, url}}
+session.html      boot = {session: as GET /api/sessions/<id>, view_url, ws_path, words, control: null | {token, url,
+                   pinned}}; card = {url, image, text}
 language.html     sections, groups: as playground.language.reference gives them; language_word.html: a code's or a
 word's page gallery.html      sessions = rows as playground.api.listed; boot = {sessions, bench: whether there is
 data/bench.json} error.html        status, title, text
@@ -25,8 +26,17 @@ from playground import api, conf, engines, exports
 from playground.access import answers, limits, requests, tokens
 from playground.language import examples, reference
 from playground.models import Session
+from playground.sharing import cards
 from playground.words import writer
 
+CARD_READERS = (
+    "Twitterbot",
+    "facebookexternalhit",
+    "LinkedInBot",
+    "Slackbot-LinkExpanding",
+    "Discordbot",
+    "TelegramBot",
+)
 BENCH = conf.ROOT / "static" / "data" / "bench.json"  # written by engine.bench.report.publish
 
 
@@ -64,7 +74,7 @@ def _playground(request: HttpRequest, fork: dict | None) -> HttpResponse:
     return render(request, "playground.html", {"boot": boot})
 
 
-def _find(request: HttpRequest, link: str, **key: str) -> Session:
+def find(request: HttpRequest, link: str, **key: str) -> Session:
     """The session of a link (its id or its control token), by a column. Raises Http404, or Refused(429) for an address
     with too many wrong links."""
     session = limits.guesses.look(limits.address(request), link, Session.objects.filter(**key).first)
@@ -74,34 +84,40 @@ def _find(request: HttpRequest, link: str, **key: str) -> Session:
 
 
 def _session(request: HttpRequest, session: Session, token: str | None) -> HttpResponse:
+    url = request.build_absolute_uri(reverse("session", args=[session.id]))
     boot = {
         "session": api.describe(session),
-        "view_url": request.build_absolute_uri(reverse("session", args=[session.id])),
+        "view_url": url,
         "ws_path": f"/ws/s/{session.id}",
         "words": vocabulary(),
-        "control": {"token": token, "url": request.build_absolute_uri()} if token else None,
+        "control": {"token": token, "url": request.build_absolute_uri(), "pinned": session.pinned} if token else None,
     }
-    return render(request, "session.html", {"boot": boot, "session": boot["session"], "owner": bool(token)})
+    card = {"url": url, "image": request.build_absolute_uri(reverse("card", args=[session.id]))}
+    card["text"] = cards.sentence(session)
+    return render(request, "session.html", {"boot": boot, "session": boot["session"], "card": card})
 
 
 @require_safe
 @private
 def session(request: HttpRequest, session_id: str) -> HttpResponse:
-    return _session(request, _find(request, session_id, id=session_id), None)
+    return _session(request, find(request, session_id, id=session_id), None)
 
 
 @require_safe
 @private
 def control(request: HttpRequest, token: str) -> HttpResponse:
     """The owner's page. The control link and the view link do not contain each other's token."""
-    return _session(request, _find(request, token, control_hash=tokens.digest(token)), token)
+    return _session(request, find(request, token, control_hash=tokens.digest(token)), token)
 
 
 @require_safe
 @private
 def fork(request: HttpRequest, session_id: str) -> HttpResponse:
     """The playground with this session's text or, with ?trial=N, that trial's program (not for a raw kernel)."""
-    session = _find(request, session_id, id=session_id)
+    session = find(request, session_id, id=session_id)
+    if not session.spec.get("source"):
+        text = "Its owner shares the results without the source, so there is no text to start from."
+        return answers.error(request, 409, "This cannot be forked", text)
     prefill = {
         "id": session.id,
         "title": session.title,
@@ -124,7 +140,7 @@ def fork(request: HttpRequest, session_id: str) -> HttpResponse:
 @private
 def export(request: HttpRequest, session_id: str) -> HttpResponse:
     """A trial (?trial=N, by default the session's best) as a zip: program, sources, package, check, figures."""
-    session = _find(request, session_id, id=session_id)
+    session = find(request, session_id, id=session_id)
     trial = request.GET.get("trial", "")
     if wait := limits.checks.wait(limits.address(request)):
         raise answers.too_many("exports", wait)
@@ -179,7 +195,10 @@ def healthz(request: HttpRequest) -> JsonResponse:
 
 @require_safe
 def robots(request: HttpRequest) -> HttpResponse:
-    return HttpResponse("User-agent: *\nDisallow: /s/\nDisallow: /c/\nDisallow: /api/\n", content_type="text/plain")
+    """No search engine lists a session; what draws the card of a shared link may read its page."""
+    secret = "Disallow: /c/\nDisallow: /api/\n"
+    readers = "".join(f"User-agent: {name}\n" for name in CARD_READERS) + secret
+    return HttpResponse(f"{readers}\nUser-agent: *\nDisallow: /s/\n{secret}", content_type="text/plain")
 
 
 @require_safe

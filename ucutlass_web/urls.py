@@ -3,12 +3,15 @@ from django.urls import path
 from playground import views
 from playground.api import api
 from playground.mcp.views import endpoint
+from playground.sharing import pages
 
 urlpatterns = [
     path("", views.playground, name="playground"),
     path("s/<str:session_id>", views.session, name="session"),
     path("s/<str:session_id>/fork", views.fork, name="fork"),
     path("s/<str:session_id>/export", views.export, name="export"),
+    path("embed/<str:session_id>", pages.embed, name="embed"),
+    path("card/<str:session_id>.png", pages.card, name="card"),
     path("c/<str:token>", views.control, name="control"),
     path("mine", views.mine, name="mine"),
     path("mcp", endpoint, name="mcp"),

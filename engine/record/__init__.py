@@ -13,6 +13,7 @@ This package imports only `engine.session.events` and the recording, because the
 
 from __future__ import annotations
 
+import base64
 import hashlib
 import json
 from collections.abc import Iterable, Mapping, Sequence
@@ -22,6 +23,7 @@ from engine.session import events
 from engine.session.recording import blob_names
 
 VERSION = 1
+ID_LENGTH = 36  # of a snapshot's link: 27 bytes of its record's id
 FIELDS = {
     "reference": "the module or program that was optimised, by the hash of its text",
     "request": "strategy, classes, budget and options",
@@ -54,6 +56,11 @@ def canonical(value: Any) -> bytes:
 
 def digest(value: Any) -> str:
     return hashlib.sha256(canonical(value)).hexdigest()
+
+
+def link_of(record_id: str) -> str:
+    """The name of a snapshot's link, from the id of its record."""
+    return base64.urlsafe_b64encode(bytes.fromhex(record_id)[:27]).decode()
 
 
 def fields_of(

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import base64
 import json
 import re
 import sys
@@ -13,17 +12,11 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from engine.record import BadRecord, build, faults
+from engine.record import ID_LENGTH, BadRecord, build, faults, link_of
 from engine.session import recording
 
 MOST_BYTES = 64 << 20
 _LINK = re.compile(r"(?P<site>https?://[^/\s]+)/(?:s|embed)/(?P<id>[\w-]+)")
-ID_LENGTH = 36  # of a snapshot's link: 27 bytes of its record's id
-
-
-def link_of(record_id: str) -> str:
-    """The name of a snapshot's link, from the id of its record."""
-    return base64.urlsafe_b64encode(bytes.fromhex(record_id)[:27]).decode()
 
 
 def add(commands: Any, run: Any) -> None:

@@ -10,7 +10,10 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from engine.record import KEYS, TURNS, Row, digest
+from engine.session import events
 from engine.session.recording import blob_names
+
+WITHOUT = "Results without their source"  # the title
 
 # What each event keeps without the source; the others keep nothing, so that a new kind of event leaks nothing.
 _KEPT = {
@@ -46,7 +49,7 @@ def shared(
     rows: Iterable[Row], texts: Mapping[str, str], *, source: bool, transcript: bool
 ) -> tuple[list[Row], dict[str, str], str]:
     """(the events numbered again, their texts, the hash of the turns if those are left out). Without the source there
-    are no turns either, because they quote it."""
+    are no turns either, because they quote it. Raises ValueError for a log of another version."""
     rows = list(rows)
     transcript = transcript and source
     rest = [r for r in rows if r["kind"] not in KEYS and (transcript or r["kind"] not in TURNS)]
@@ -57,8 +60,13 @@ def shared(
         named = blob_names([r["data"].get("report", "") for r in rest])
     elif not transcript:
         rest = [r | {"data": r["data"] | {"why": ""}} if r["kind"] == "trial.proposed" else r for r in rest]
-    numbered = [r | {"seq": number} for number, r in enumerate(rest, 1)]
+    numbered = [_numbered(r, number) for number, r in enumerate(rest, 1)]
     return numbered, {name: texts[name] for name in sorted(named) if name in texts}, turns
+
+
+def _numbered(row: Row, number: int) -> Row:
+    """The event as it is stored again: with every field of this version."""
+    return dict(row) | {"seq": number, "data": events.encode(events.decode(row["kind"], dict(row["data"])))}
 
 
 def _data(kind: str, data: Mapping[str, Any]) -> dict[str, Any]:
@@ -67,7 +75,7 @@ def _data(kind: str, data: Mapping[str, Any]) -> dict[str, Any]:
         names = tuple(data)
     rest = {name: data[name] for name in names if name in data} | _EMPTY.get(kind, {})
     if kind == "session.started":
-        rest |= {"title": "A session whose source is not shared", "options": {}}
+        rest |= {"title": WITHOUT, "options": {}}
         rest["device"] = {k: v for k, v in rest.get("device", {}).items() if k != "command"}
     if kind == "trial.judged":
         rest["text"] = f"{data['ms']:.3g} ms {data['kind']}, {data['speedup']:.2f}x {data['baseline']}"

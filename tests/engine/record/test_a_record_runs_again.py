@@ -5,7 +5,7 @@ import json
 import pytest
 
 from engine import __main__ as main
-from engine.record import BadRecord, build, command, faults, rerun
+from engine.record import ID_LENGTH, BadRecord, build, command, faults, link_of, rerun
 from engine.session.runner import run
 from tests.engine.counting import CountingDevice, spec
 
@@ -109,8 +109,8 @@ def test_a_file_that_is_no_record_is_refused(tmp_path, text, capsys):
 
 def test_a_snapshots_link_fixes_its_record(record, monkeypatch):
     monkeypatch.setattr(command, "_fetched", lambda address: record)
-    name = command.link_of(record["id"])
-    assert len(name) == command.ID_LENGTH
+    name = link_of(record["id"])
+    assert len(name) == ID_LENGTH
     assert command.load(f"http://127.0.0.1:1/s/{name}?trial=3")[0] is record
     with pytest.raises(BadRecord, match="the link is of another record"):
-        command.load(f"http://127.0.0.1:1/s/{'x' * command.ID_LENGTH}")
+        command.load(f"http://127.0.0.1:1/s/{'x' * ID_LENGTH}")

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from engine.record import FIELDS, BadRecord, build, command, digest, faults
+from engine.record import FIELDS, BadRecord, build, digest, faults, link_of
 from engine.record.shared import shared
 from engine.session import recording
 
@@ -101,7 +101,7 @@ def test_the_id_fixes_everything(record):
     forged["hashes"]["notes"] = digest(forged["fields"]["notes"])
     assert faults(forged) == ["id: it is not the SHA-256 of the fields' hashes"]
     forged["id"] = digest(forged["hashes"])
-    assert faults(forged) == [] and command.link_of(forged["id"]) != command.link_of(record["id"])
+    assert faults(forged) == [] and link_of(forged["id"]) != link_of(record["id"])
 
 
 @pytest.mark.parametrize("bad", [{}, {"version": 2}, {"version": 1, "fields": 3}, [], {"version": 1, "events": "x"}])
