@@ -25,6 +25,7 @@ from playground.sharing import api as sharing_api
 from playground.words import api as words_api
 
 logger = logging.getLogger(__name__)
+NO_TEXT = "This session has no such text."
 
 
 class Api(NinjaAPI):
@@ -258,11 +259,14 @@ def look_at(request: HttpRequest, asked: TextIn):
 
 @api.get("/sessions/{session_id}/blobs/{sha256}", summary="A text of a session by the SHA-256 of its bytes")
 def blob(request: HttpRequest, session_id: str, sha256: str):
-    rows = find(request, session_id).blobs.filter(sha256=sha256)
+    session = find(request, session_id)
+    rows = session.blobs.filter(sha256=sha256)
     cached = request.headers.get("If-None-Match") == f'"{sha256}"'
     text = rows.only("sha256").first() if cached else rows.first()
     if text is None:
-        raise Refused(404, "This session has no such text.", "The names of its texts are in its events.")
+        withheld = not session.provenance.get("shared", {}).get("source", True)
+        error = "This text is not shared: its owner shares the results alone." if withheld else NO_TEXT
+        raise Refused(404, error, "The names of its texts are in its events.")
     if cached:
         return HttpResponse(status=304)
     response = HttpResponse(text.text, content_type="text/plain; charset=utf-8")

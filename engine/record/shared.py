@@ -39,7 +39,7 @@ _KEPT = {
 }  # fmt: skip
 _EMPTY: dict[str, dict[str, Any]] = {  # of fields that an event must have
     "progress": {"text": ""}, "covered": {"regions": [], "uncovered": [], "text": ""},
-    "trial.proposed": {"change": "", "why": ""}, "trial.generated": {"sources": {}, "refused": {}},
+    "trial.proposed": {"change": "not shared", "why": ""}, "trial.generated": {"sources": {}, "refused": {}},
     "trial.untimed": {"text": "The program was not timed."}, "traced": {"title": ""},
     "trial.failed": {"reason": "Its owner does not share why."}, "session.ended": {"reason": ""},
 }  # fmt: skip
