@@ -9,7 +9,7 @@
     python -m engine problems
     python -m engine verify FILE.py|FILE.cu --reference MODULE [--device cpu|cuda] [--class f32] [--json OUT]
     python -m engine measure PROGRAM|FILE.py|FILE.cu --reference MODULE [--class C] [--baseline eager] [--json OUT]
-    python -m engine export FILE --out DIR|X.zip [--module MODULE] [--trial N] [--class CLASS]
+    python -m engine export FILE --out DIR|X.zip|X.py|X.ipynb [--module MODULE] [--trial N] [--class CLASS]
     python -m engine reproduce LINK|FILE [--device D] [--trial N] [--check] [--json OUT]
     python -m engine rehearse [--port N] [--skill X] [--seed N] [--pace S]
     python -m engine replay SESSIONS [--eps E] [--window W] [--keep SHARE] [--json]

@@ -139,14 +139,16 @@ def fork(request: HttpRequest, session_id: str) -> HttpResponse:
 @require_safe
 @private
 def export(request: HttpRequest, session_id: str) -> HttpResponse:
-    """A trial (?trial=N, by default the session's best) as a zip: program, sources, package, check, figures."""
+    """A trial (?trial=N, by default the session's best) as a zip: program, sources, package, check, figures; or as one
+    file with ?as=modelnew or ?as=notebook."""
     session = find(request, session_id, id=session_id)
     trial = request.GET.get("trial", "")
     if wait := limits.checks.wait(limits.address(request)):
         raise answers.too_many("exports", wait)
     try:
         number = int(trial) if trial.isdecimal() and len(trial) < 9 else None
-        return exports.response(exports.of_trial(session, number))
+        form = request.GET.get("as", "zip")
+        return exports.file_of(session, number, form) if form != "zip" else exports.zip_of(session, number)
     except exports.ExportError as e:
         text = f"{str(e)[:1].upper()}{str(e)[1:].removesuffix('.')}."
         return answers.error(request, 409, "This cannot be exported", text)

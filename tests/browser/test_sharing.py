@@ -57,6 +57,8 @@ def test_an_owner_shares_the_results_and_finds_the_session_again(app, open_page,
     page.get_by_label("Do not delete this session in time").check()
     page.set_viewport_size({"width": 360, "height": 800})
     no_sideways_scroll(page)
+    notebook = page.request.get(app.url + page.get_by_role("link", name="Notebook").get_attribute("href"))
+    assert notebook.json()["nbformat"] == 4
     page.get_by_role("button", name="Close").click()
 
     page.goto(app.url + "/mine")
@@ -114,7 +116,8 @@ def test_a_hidden_tab_says_that_its_session_ended(app, open_page):
     )
     page.wait_for_selector("#timeline .trial", timeout=90_000)
     page.locator("#stop").click()
-    page.wait_for_function("document.title.startsWith('Ended · ')", timeout=60_000)
+    marked = re.compile("^Ended · ")
+    expect(page).to_have_title(marked, timeout=60_000)
     page.evaluate("() => { window.away = false; document.dispatchEvent(new Event('visibilitychange')); }")
-    page.wait_for_function("!document.title.startsWith('Ended')")
+    expect(page).not_to_have_title(marked)
     expect(page.get_by_role("button", name="Tell me when it ends")).to_be_hidden()

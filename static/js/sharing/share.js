@@ -43,7 +43,7 @@ export class Share {
   open() {
     this.problem = h("p", { class: "notice bad", role: "alert", hidden: true });
     const close = h("button", { type: "button", class: "button", onclick: () => $("dialog").close() }, "Close");
-    const parts = [h("h2", { id: "dialog-title" }, "Share this session"), this.links(), this.frame()];
+    const parts = [h("h2", { id: "dialog-title" }, "Share this session"), this.links(), this.frame(), this.files()];
     if (control) parts.push(this.snapshots(), this.pin());
     parts.push(this.problem, h("div", { class: "ends" }, close));
     $("dialog").replaceChildren(h("div", { class: "share" }, ...parts));
@@ -78,6 +78,19 @@ export class Share {
     const choose = h("select", { id: "embed-pane", onchange: () => { input.value = embedCode(choose.value); } },
       PANES.map(([value, text]) => h("option", { value }, text)));
     return h("section", {}, h("h3", {}, "One pane in another page"), h("label", {}, "Pane ", choose), line);
+  }
+
+  /** The selected trial as files: the zip of the page's own link, or one file. */
+  files() {
+    const { hidden, href } = $("export");
+    if (hidden) return h("section", { hidden: true });
+    const address = new URL(href);
+    const link = (text, form) => {
+      address.searchParams.set("as", form);
+      return h("a", { class: "button small", href: address.pathname + address.search, download: "" }, text);
+    };
+    return h("section", {}, h("h3", {}, "Take the selected trial away"), h("div", { class: "share-what" },
+      link("Package (zip)", "zip"), link("KernelBench ModelNew", "modelnew"), link("Notebook", "notebook")));
   }
 
   snapshots() {
