@@ -26,7 +26,7 @@ from playground import api, conf, engines, exports
 from playground.access import answers, limits, requests, tokens
 from playground.language import examples, reference
 from playground.models import Session
-from playground.sharing import cards
+from playground.sharing import cards, snapshots
 from playground.words import writer
 
 CARD_READERS = (
@@ -94,7 +94,9 @@ def _session(request: HttpRequest, session: Session, token: str | None) -> HttpR
     }
     card = {"url": url, "image": request.build_absolute_uri(reverse("card", args=[session.id]))}
     card["text"] = cards.sentence(session)
-    return render(request, "session.html", {"boot": boot, "session": boot["session"], "card": card})
+    good, runs = snapshots.runs_of(session)
+    context = {"boot": boot, "session": boot["session"], "card": card, "good": good, "runs": runs}
+    return render(request, "session.html", context)
 
 
 @require_safe

@@ -42,6 +42,9 @@ FIELDS = {
 TURNS = tuple(e.KIND for e in (events.Asked, events.Said, events.Answered, events.Shown, events.Advanced))
 KEYS = tuple(e.KIND for e in (events.KeyWanted, events.KeyReceived))
 ALL = {"source": True, "transcript": True}
+REPRODUCED, NOT_REPRODUCED, NOT_COMPARABLE = "reproduced", "not reproduced", "not comparable"
+SAME, OTHER = "same prediction", "other prediction"
+VERDICTS = (REPRODUCED, NOT_REPRODUCED, NOT_COMPARABLE, SAME, OTHER)  # of a run (engine.record.rerun)
 Row = Mapping[str, Any]  # {seq, kind, t, data}
 
 
@@ -171,6 +174,13 @@ def faults(record: Mapping[str, Any]) -> list[str]:
         wanted |= {p["program"]: f"program.{n}" for n, p in fields.get("program", {}).items() if "program" in p}
         wrong += [f"{role}: its text is missing" for name, role in wanted.items() if name not in texts]
     return wrong
+
+
+def counted(record: Mapping[str, Any]) -> tuple[int, int]:
+    """(runs that reproduced it, runs that could have) of a record's reproductions; a prediction confirms nothing."""
+    verdicts = [run.get("verdict") for run in record.get("reproductions") or ()]
+    good, bad = verdicts.count(REPRODUCED), verdicts.count(NOT_REPRODUCED)
+    return good, good + bad
 
 
 def differs(mine: Any, theirs: Any, place: str) -> str:

@@ -12,7 +12,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from engine.record import ID_LENGTH, BadRecord, build, faults, link_of
+from engine.record import ID_LENGTH, NOT_REPRODUCED, BadRecord, build, counted, faults, link_of
 from engine.session import recording
 
 MOST_BYTES = 64 << 20
@@ -26,6 +26,9 @@ def add(commands: Any, run: Any) -> None:
     one.add_argument("--trial", type=int, metavar="N", help="this trial alone (default: the best of each class)")
     one.add_argument("--check", action="store_true", help="check the hashes and run nothing")
     one.add_argument("--json", metavar="OUT", help="what came of it")
+    one.add_argument(
+        "--token-file", metavar="FILE", help="its control token: attach the run to the snapshot of the link"
+    )
     one.set_defaults(run=run)
 
 
@@ -64,6 +67,31 @@ def _fetched(address: str) -> dict[str, Any]:
     return record
 
 
+def _token(file: str) -> str:
+    from engine.bridge import BadBridge, token_of
+
+    try:
+        return token_of(file)
+    except BadBridge as e:
+        raise BadRecord(str(e)) from None
+
+
+def _attach(link: str, run: dict[str, Any], token: str) -> None:
+    """Attach a run to the snapshot of a link. Raises BadRecord."""
+    place = _LINK.match(link)
+    if place is None or len(place["id"]) != ID_LENGTH:
+        raise BadRecord("a run is attached to the link of a snapshot, or to a file; a session's link has no record")
+    address = f"{place['site']}/api/snapshots/{place['id']}/reproductions"
+    headers = {"Content-Type": "application/json", "X-Control-Token": token}
+    try:
+        request = urllib.request.Request(address, json.dumps(run).encode(), headers)
+        urllib.request.urlopen(request, timeout=60).close()
+    except urllib.error.HTTPError as e:
+        raise BadRecord(f"{address} answered {e.code}: {_why(e)}") from None
+    except OSError as e:
+        raise BadRecord(f"cannot reach {address}: {e}") from None
+
+
 def _why(e: urllib.error.HTTPError) -> str:
     try:
         return str(json.loads(e.read(1 << 16))["error"])
@@ -76,6 +104,7 @@ def reproduce(args: argparse.Namespace, device: str) -> int:
     record, file = load(args.what)
     if altered := faults(record):
         raise BadRecord("the record was altered:\n" + "\n".join(f"  {fault}" for fault in altered))
+    token = _token(args.token_file) if args.token_file is not None else ""  # before the run, which takes minutes
     runs = record.get("reproductions") or []
     print(f"record {record['id'][:16]}: {record['fields']['log']['events']} events, every hash holds")
     if args.check:
@@ -91,13 +120,15 @@ def reproduce(args: argparse.Namespace, device: str) -> int:
     for o in outcomes:
         print(f"trial {o.trial}: {o.verdict}. {o.why[:1].upper()}{o.why[1:].rstrip('.')}.")
     run = rerun.plain(outcomes, device, datetime.now(UTC).isoformat(timespec="seconds"))
-    comparable = [r for r in (*runs, run) if r["verdict"] in (rerun.REPRODUCED, rerun.NOT_REPRODUCED)]
-    good = sum(r["verdict"] == rerun.REPRODUCED for r in comparable)
-    print(f"independent runs: {good} of {len(comparable)} reproduced it")
+    good, comparable = counted({"reproductions": [*runs, run]})
+    print(f"independent runs: {good} of {comparable} reproduced it")
+    if token:
+        _attach(args.what, run, token)
+        print(f"attached to {args.what}")
     if file is not None:
         record["reproductions"] = [*runs, run]
         file.write_text(json.dumps(record, ensure_ascii=False, indent=1) + "\n", encoding="utf-8")
         print(f"attached to {file}")
     if args.json:
         Path(args.json).write_text(json.dumps(run, ensure_ascii=False, indent=1) + "\n", encoding="utf-8")
-    return 1 if run["verdict"] == rerun.NOT_REPRODUCED else 0
+    return 1 if run["verdict"] == NOT_REPRODUCED else 0

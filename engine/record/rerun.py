@@ -18,7 +18,7 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from engine.devices import Device
-from engine.record import BadRecord
+from engine.record import NOT_COMPARABLE, NOT_REPRODUCED, OTHER, REPRODUCED, SAME, BadRecord
 from engine.session import events
 from engine.session.runner import run
 from engine.session.spec import of_started
@@ -28,8 +28,6 @@ from engine.strategies.api import Candidate, Script, Strategy, Try
 RUN_TO_RUN = 0.05
 SAME_PREDICTION = 1e-6
 GOOD = ("clean", "minor")
-REPRODUCED, NOT_REPRODUCED, NOT_COMPARABLE = "reproduced", "not reproduced", "not comparable"
-SAME, OTHER = "same prediction", "other prediction"
 
 
 @dataclass(frozen=True)

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Literal
 
 from django.http import HttpRequest, HttpResponse, JsonResponse
 from django.urls import reverse
 from ninja import Header, Router, Schema, Status
 from pydantic import ConfigDict, Field
 
+from engine import record as records
 from playground.access import limits, owners, sessions
 from playground.access.answers import Refused
 from playground.models import Session, Snapshot
@@ -36,6 +37,24 @@ class SnapshotOut(Schema):
     record: str
     created: float
     shared: dict[str, bool]
+
+
+class RunIn(Schema):
+    """What `engine reproduce` says of a record (engine.record.rerun.plain)."""
+
+    model_config = Body
+
+    when: str = Field(max_length=40)
+    device: str = Field(max_length=80)
+    verdict: Literal[records.VERDICTS]
+    trials: list[dict[str, Any]] = Field(max_length=16)
+
+
+class Runs(Schema):
+    """`runs`: those that could confirm or refute it."""
+
+    reproduced: int
+    runs: int
 
 
 class PinIn(Schema):
@@ -69,17 +88,20 @@ def list_snapshots(request: HttpRequest, session_id: str, x_control_token: str =
 
 @router.delete("/snapshots/{snapshot_id}", response={204: None}, summary="Delete a snapshot, with the original's right")
 def delete(request: HttpRequest, snapshot_id: str, x_control_token: str = Header("")):
-    address = limits.address(request)
-    row = limits.guesses.look(
-        address, snapshot_id, Snapshot.objects.filter(session_id=snapshot_id).select_related("owner").first
-    )
-    if row is None:
-        raise Refused(404, "There is no such snapshot.", "Check the link; it may have been deleted.")
-    owner = None if x_control_token else owners.bearer(request)
-    if owner is None or row.owner_id != owner.id:
-        sessions.must_control(address, row, x_control_token)
+    row = _mine(request, snapshot_id, x_control_token)
     Session.objects.filter(id=row.session_id).delete()
     return HttpResponse(status=204)
+
+
+@router.post(
+    "/snapshots/{snapshot_id}/reproductions", response={201: Runs}, summary="Attach a run of `engine reproduce`",
+    description="With the right of the original, since nobody here can check a run made elsewhere.",
+)  # fmt: skip
+def attach(request: HttpRequest, snapshot_id: str, asked: RunIn, x_control_token: str = Header("")):
+    row = _mine(request, snapshot_id, x_control_token)
+    sessions.limited(limits.commands, [row.session_id], "runs")
+    good, runs = snapshots.attach(row, asked.dict())
+    return Status(201, {"reproduced": good, "runs": runs})
 
 
 @router.post("/sessions/{session_id}/pin", summary="Keep a session, or let it be deleted in time", description=RIGHT)
@@ -111,6 +133,20 @@ def record(request: HttpRequest, session_id: str):
     session = sessions.find(limits.address(request), session_id)
     sessions.limited(limits.checks, [limits.address(request)], "records")
     return JsonResponse(snapshots.record_of(session), json_dumps_params={"ensure_ascii": False})
+
+
+def _mine(request: HttpRequest, snapshot_id: str, secret: str) -> Snapshot:
+    """The snapshot, for who controls its original. Raises Refused."""
+    address = limits.address(request)
+    row = limits.guesses.look(
+        address, snapshot_id, Snapshot.objects.filter(session_id=snapshot_id).select_related("owner").first
+    )
+    if row is None:
+        raise Refused(404, "There is no such snapshot.", "Check the link; it may have been deleted.")
+    owner = None if secret else owners.bearer(request)
+    if owner is None or row.owner_id != owner.id:
+        sessions.must_control(address, row, secret)
+    return row
 
 
 def _row(request: HttpRequest, row: Snapshot) -> dict[str, Any]:

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 from engine.words import baseline_name, class_name
 from playground import figures
 from playground.models import Session
+from playground.sharing import snapshots
 
 if TYPE_CHECKING:
     from PIL.ImageDraw import ImageDraw
@@ -41,7 +42,9 @@ def sentence(session: Session) -> str:
     how = "measured on" if best["kind"] == "measured" else "predicted for"
     over = f"{best['speedup']:.2f}x over {baseline_name(best['baseline'])}"
     limit = f", {best['gap']:.2f} times the speed-of-light limit" if best.get("gap") else ""
-    return f"{over}, {how} {device or 'a GPU'}{limit}; {counted}."
+    good, runs = snapshots.runs_of(session)
+    confirmed = f"; {good} of {runs} independent runs reproduced it" if runs else ""
+    return f"{over}, {how} {device or 'a GPU'}{limit}; {counted}{confirmed}."
 
 
 def _device(session: Session) -> str:
@@ -51,17 +54,17 @@ def _device(session: Session) -> str:
 
 def picture(session: Session) -> bytes:
     """The PNG of a session as it is now."""
-    return _picture(session.id, session.last_seq)
+    return _picture(session.id, session.last_seq, snapshots.runs_of(session))
 
 
 @functools.lru_cache(maxsize=128)
-def _picture(session_id: str, last_seq: int) -> bytes:
+def _picture(session_id: str, last_seq: int, runs: tuple[int, int]) -> bytes:
     from PIL import Image, ImageDraw  # with the first card, not with the process
 
     session = Session.objects.get(id=session_id)
     image = Image.new("RGB", (WIDTH, HEIGHT), PAPER)
     draw = ImageDraw.Draw(image)
-    _words(draw, session)
+    _words(draw, session, *runs)
     roofline = figures.of(session, names=("roofline",))["roofline"]
     if roofline is not None:
         _plot(draw, roofline["figure"])
@@ -83,7 +86,7 @@ def _font(size: int) -> Any:
     return ImageFont.load_default(size)
 
 
-def _words(draw: ImageDraw, session: Session) -> None:
+def _words(draw: ImageDraw, session: Session, good: int, runs: int) -> None:
     draw.rectangle((0, 0, WIDTH, 12), fill=ACCENT)
     draw.text((64, 52), "uCUTLASS playground", font=_font(26), fill=ACCENT)
     y = 104
@@ -112,7 +115,8 @@ def _words(draw: ImageDraw, session: Session) -> None:
     length = draw.textlength(badge, font=_font(24))
     draw.rounded_rectangle((64, 556, 64 + length + 32, 598), 8, fill=GOOD if measured else WARN)
     draw.text((80, 564), badge, font=_font(24), fill=PAPER)
-    draw.text((64 + length + 52, 562), latin(_device(session)), font=_font(27), fill=INK)
+    confirmed = f", reproduced in {good} of {runs} runs" if runs else ""
+    draw.text((64 + length + 52, 562), latin(_device(session)) + confirmed, font=_font(27), fill=INK)
 
 
 def _lines(draw: ImageDraw, text: str, size: int, width: int, most: int) -> list[str]:

@@ -14,7 +14,7 @@ from dsl.editor.vocabulary import vocabulary
 from playground import api
 from playground.access import answers, limits
 from playground.models import Session
-from playground.sharing import cards
+from playground.sharing import cards, snapshots
 from playground.views import find, private
 
 PANES = ("result", "roofline", "history", "breakdown", "trials")
@@ -46,7 +46,8 @@ def embed(request: HttpRequest, session_id: str) -> HttpResponse:
 def card(request: HttpRequest, session_id: str) -> HttpResponse:
     """The picture of a session's link. Whoever has the link may cache it."""
     session = find(request, session_id, id=session_id)
-    tag = f'"{session.last_seq}"'
+    good, runs = snapshots.runs_of(session)
+    tag = f'"{session.last_seq}.{good}.{runs}"'
     if request.headers.get("If-None-Match") == tag:
         return HttpResponse(status=304)
     if wait := limits.checks.wait(limits.address(request)):

@@ -6,6 +6,7 @@ has no control token and no owner, so nobody can command it. The right to delete
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 from django.db import IntegrityError, transaction
@@ -21,6 +22,7 @@ from playground.sharing import notes
 
 MOST = 50  # snapshots of one session
 MOST_BYTES = 32 << 20  # of a record
+MOST_RUNS, LONGEST_RUN = 100, 64 << 10  # attached to a snapshot, and bytes of one
 
 
 def record_of(session: Session) -> dict[str, Any]:
@@ -67,6 +69,26 @@ def take(session: Session, *, source: bool, transcript: bool) -> Snapshot:
         return Snapshot.objects.select_related("session").get(session_id=name)
     finally:
         summary.forget(name)
+
+
+def attach(snapshot: Snapshot, run: dict[str, Any]) -> tuple[int, int]:
+    """Add a run of `engine reproduce`. Returns how many runs reproduced it, and how many could. Raises Refused."""
+    if len(json.dumps(run)) > LONGEST_RUN:
+        raise Refused(413, f"The run is over {LONGEST_RUN >> 10} KiB.", "Send what `engine reproduce --json` wrote.")
+    with transaction.atomic():
+        row = Snapshot.objects.select_for_update().get(session_id=snapshot.session_id)
+        runs = row.record["reproductions"]
+        if len(runs) >= MOST_RUNS:
+            raise Refused(409, f"{MOST_RUNS} runs are attached already.", "They are enough to show.")
+        row.record = row.record | {"reproductions": [*runs, run]}
+        row.save(update_fields=["record"])
+    return records.counted(row.record)
+
+
+def runs_of(session: Session) -> tuple[int, int]:
+    """(runs that reproduced a snapshot, runs that could have); (0, 0) for a session that is none."""
+    snapshot = Snapshot.objects.filter(session=session).first() if session.provenance.get("snapshot") else None
+    return (0, 0) if snapshot is None else records.counted(snapshot.record)
 
 
 def _without_text(spec: dict[str, Any]) -> dict[str, Any]:

@@ -64,6 +64,7 @@ ONE = "api/sessions/<session_id>"
 COMMANDS = f"{ONE}/commands"
 SNAPSHOT = "api/snapshots/<snapshot_id>"
 PROFILE = "api/sessions/<session_id>/trials/<trial>/profile"
+RUN = {"when": "2026-11-25", "device": "cuda", "verdict": "reproduced", "trials": []}
 MODULE = {"source": "class Model: ..."}
 
 ROWS = [
@@ -130,6 +131,10 @@ ROWS = [
     Row("DELETE", SNAPSHOT, 404, 403, 204, path="/api/snapshots/SNAP", headers=CONTROL),
     Row("DELETE", SNAPSHOT, 404, 401, 204, path="/api/snapshots/SNAP", headers=BEARER),
     Row("DELETE", SNAPSHOT, 404, 403, 403, path="/api/snapshots/SNAP"),
+    Row("POST", f"{SNAPSHOT}/reproductions", 404, 403, 201, RUN, "/api/snapshots/SNAP/reproductions", CONTROL),
+    Row("POST", f"{SNAPSHOT}/reproductions", 404, 403, 403, RUN, "/api/snapshots/SNAP/reproductions"),
+    Row("POST", f"{SNAPSHOT}/reproductions", 404, 404, 404, RUN, "/api/snapshots/ID/reproductions", CONTROL),
+    same("POST", f"{SNAPSHOT}/reproductions", 422, RUN | {"verdict": "true"}, "/api/snapshots/SNAP/reproductions"),
     # a snapshot of another finished session of the owner: nobody commands it, and who controls the original deletes it
     Row("GET", "s/<str:session_id>", 404, 200, 200, path="/s/SNAP"),
     Row("GET", "s/<str:session_id>/fork", 404, 409, 409, path="/s/SNAP/fork"),  # it has no source

@@ -111,6 +111,22 @@ def test_retention_leaves_what_is_pinned_and_every_snapshot(client, session):
     assert not Session.objects.exists() and not Snapshot.objects.exists() and not Note.objects.exists()
 
 
+def test_a_run_is_attached_and_counted(client, session):
+    name = take(client, session)["id"]
+    path = f"/api/snapshots/{name}/reproductions"
+    run = {"when": "2026-11-25", "device": "cuda", "verdict": "reproduced", "trials": [{"trial": 1}]}
+    card = client.get(f"/card/{name}.png")["ETag"]
+    assert send(client, "POST", path, run).json() == {"reproduced": 1, "runs": 1}
+    assert send(client, "POST", path, run | {"verdict": "not comparable"}).json() == {"reproduced": 1, "runs": 1}
+    assert send(client, "POST", path, run | {"verdict": "not reproduced"}).json() == {"reproduced": 1, "runs": 2}
+    assert send(client, "POST", path, run | {"trials": [{"x": "y" * 70_000}]}).status_code == 413
+    page = client.get(f"/s/{name}").content.decode()
+    assert "1 of 2 independent runs reproduced it" in page and "<dd>1 of 2</dd>" in page
+    record = client.get(f"/api/sessions/{name}/record").json()
+    assert len(record["reproductions"]) == 3 and records.faults(record) == [] and records.link_of(record["id"]) == name
+    assert client.get(f"/card/{name}.png")["ETag"] != card
+
+
 def test_a_note_is_bounded_and_belongs_to_a_trial(client, session):
     path = f"/api/sessions/{session.id}/notes"
     assert send(client, "PUT", f"{path}/999", {"text": "x"}).status_code == 404
