@@ -174,8 +174,8 @@ def measure(house: House, viewers: int, rate: float, seconds: float, silent: int
     row |= {"mb": round(resident(pid) / 1e6, 1), "grown_mb": round((resident(pid) - began) / 1e6, 1)}
     row["events"] = house.get(f"/api/sessions/{session}")["last_seq"]
     row["complete"] = not row["lost"] and not row["disorder"] and row["least"] == row["events"]
-    crowd.wait(30)
-    writer.wait(30)
+    crowd.wait(120)
+    writer.wait(120)
     return row
 
 
