@@ -9,7 +9,8 @@
     python -m engine problems
     python -m engine verify FILE.py|FILE.cu --reference MODULE [--device cpu|cuda] [--class f32] [--json OUT]
     python -m engine measure PROGRAM|FILE.py|FILE.cu --reference MODULE [--class C] [--baseline eager] [--json OUT]
-    python -m engine export FILE --out DIR|X.zip [--module MODULE] [--trial N] [--class CLASS]
+    python -m engine export FILE --out DIR|X.zip|X.py|X.ipynb [--module MODULE] [--trial N] [--class CLASS]
+    python -m engine reproduce LINK|FILE [--device D] [--trial N] [--check] [--json OUT]
     python -m engine rehearse [--port N] [--skill X] [--seed N] [--pace S]
     python -m engine replay SESSIONS [--eps E] [--window W] [--keep SHARE] [--json]
     python -m engine suite [--device cuda|modelled:h200] [--only ID,..] [--seconds S] [--every] --json OUT
@@ -164,6 +165,17 @@ def _raw(args: argparse.Namespace) -> int:
     try:
         return OK if command.run(args, module) else FAILED
     except command.Refused as e:
+        raise BadInput(str(e)) from None
+
+
+def _reproduce(args: argparse.Namespace) -> int:
+    from engine.record import BadRecord, command
+
+    if args.json:
+        _writable(args.json)
+    try:
+        return command.reproduce(args, args.device or _default_device())
+    except BadRecord as e:
         raise BadInput(str(e)) from None
 
 
@@ -378,7 +390,7 @@ def _default_device() -> str:
 RUN = {
     "optimize": _optimize, "trace": _trace, "report": _report, "ceilings": _ceilings, "problems": _problems,
     "raw": _raw, "export": _export, "replay": _replay, "rehearse": _rehearse, "suite": _suite, "bench": _bench,
-    "compare": _compare, "mcp": _mcp, "watch": _watch, "submit": _submit, "lessons": _lessons,
+    "compare": _compare, "mcp": _mcp, "watch": _watch, "submit": _submit, "lessons": _lessons, "reproduce": _reproduce,
 }  # fmt: skip
 
 if __name__ == "__main__":

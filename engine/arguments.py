@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping
 
 from engine.bench.compare import arguments as compare
 from engine.evaluate.integrity.arguments import add as raw
+from engine.record import command as record
 from engine.session import spec_arguments
 from sol import replay
 
@@ -65,11 +66,14 @@ def parser(run: Mapping[str, Run]) -> argparse.ArgumentParser:
 
     one = commands.add_parser("export", help="a program as a package for pip, with a check against its module")
     one.add_argument("file", metavar="FILE", help="a .ucutlass program, a .jsonl recording, a module or its name")
-    one.add_argument("--out", required=True, metavar="DIR|X.zip", help="a new folder, or a zip")
+    what = "a new folder, a zip, a KernelBench ModelNew (.py) or a notebook (.ipynb)"
+    one.add_argument("--out", required=True, metavar="DIR|X.zip|X.py|X.ipynb", help=what)
     one.add_argument("--module", metavar="MODULE", help="of a program: the PyTorch module that it must equal")
     one.add_argument("--trial", type=int, metavar="N", help="of a recording (default: its best)")
     one.add_argument("--class", dest="classes", action="append", metavar="CLASS", help="of a module; repeatable")
     one.set_defaults(run=run["export"])
+
+    record.add(commands, run["reproduce"])
 
     one = commands.add_parser("mcp", help="an MCP server over stdio for a coding agent, on a running playground")
     one.add_argument("--url", default="http://127.0.0.1:8000", help="of the playground (default %(default)s)")

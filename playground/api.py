@@ -21,14 +21,16 @@ from playground.language import api as language_api
 from playground.language import examples
 from playground.learn import api as learn_api
 from playground.live import log
-from playground.models import Blob, Session, SessionEvent
+from playground.models import Session, SessionEvent
 from playground.openapi import event_schemas
 from playground.openapi.page import Page
 from playground.reading import api as reading_api
 from playground.rooms import api as rooms_api
+from playground.sharing import api as sharing_api
 from playground.words import api as words_api
 
 logger = logging.getLogger(__name__)
+NO_TEXT = "This session has no such text."
 
 
 class Api(NinjaAPI):
@@ -63,6 +65,7 @@ api.add_router("", owner_api.router)
 api.add_router("", reading_api.router)
 api.add_router("", learn_api.router)
 api.add_router("", rooms_api.router)
+api.add_router("", sharing_api.router)
 
 
 class SessionMade(Schema):
@@ -231,16 +234,6 @@ def read_events(
     return {"events": rows, "last": last, "ended": session.state == Session.ENDED and reached >= last}
 
 
-def _controlled(request: HttpRequest, session_id: str, secret: str) -> Session:
-    """The session, for a request with its control token or with the owner token that it was started with. Raises
-    Refused."""
-    session = find(request, session_id)
-    owner = None if secret else owners.bearer(request)
-    if owner is None or session.owner_id != owner.id:
-        sessions.must_control(limits.address(request), session, secret)
-    return session
-
-
 @api.post(
     "/sessions/{session_id}/commands",
     response={202: dict},
@@ -250,7 +243,7 @@ def _controlled(request: HttpRequest, session_id: str, secret: str) -> Session:
     "`paused`, too: it begins when the session resumes. The answer to a `profile` is the event trial.profiled.",
 )
 def command(request: HttpRequest, session_id: str, body: CommandIn, x_control_token: str = Header("")):
-    session = _controlled(request, session_id, x_control_token or body.control_token)
+    session = sessions.controlled(request, session_id, x_control_token or body.control_token)
     return Status(202, sessions.command(session, body.kind, body.fields).to_json())
 
 
@@ -263,7 +256,7 @@ def command(request: HttpRequest, session_id: str, body: CommandIn, x_control_to
     openapi_extra=visitor_keys.DESCRIBED,
 )
 def give_key(request: HttpRequest, session_id: str, x_control_token: str = Header("")):
-    session = _controlled(request, session_id, x_control_token)
+    session = sessions.controlled(request, session_id, x_control_token)
     return Status(202, visitor_keys.take(request, session))
 
 
@@ -276,11 +269,14 @@ def look_at(request: HttpRequest, asked: TextIn):
 
 @api.get("/sessions/{session_id}/blobs/{sha256}", summary="A text of a session by the SHA-256 of its bytes")
 def blob(request: HttpRequest, session_id: str, sha256: str):
-    rows = find(request, session_id).blobs.filter(sha256=sha256)
+    session = find(request, session_id)
+    rows = session.blobs.filter(sha256=sha256)
     cached = request.headers.get("If-None-Match") == f'"{sha256}"'
     text = rows.only("sha256").first() if cached else rows.first()
     if text is None:
-        raise Refused(404, "This session has no such text.", "The names of its texts are in its events.")
+        withheld = not session.provenance.get("shared", {}).get("source", True)
+        error = "This text is not shared: its owner shares the results alone." if withheld else NO_TEXT
+        raise Refused(404, error, "The names of its texts are in its events.")
     if cached:
         return HttpResponse(status=304)
     response = HttpResponse(text.text, content_type="text/plain; charset=utf-8")
@@ -362,5 +358,5 @@ def program_of(session: Session, trial: int) -> str | None:
     event = SessionEvent.objects.filter(session=session, kind="trial.proposed", data__trial=trial).first()
     if event is None or event.data.get("form") == "kernel":
         return None
-    text = Blob.objects.filter(sha256=event.data["program"]).first()
+    text = session.blobs.filter(sha256=event.data["program"]).first()
     return text.text if text else None

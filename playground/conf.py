@@ -56,7 +56,12 @@ SETTINGS: tuple[Setting, ...] = (
         "60",
         "minutes without a candidate after which a session of the strategy agent ends",
     ),
-    Setting("UCUTLASS_RETENTION_DAYS", "number", "30", "days that an ended session is kept; recordings stay for ever"),
+    Setting(
+        "UCUTLASS_RETENTION_DAYS",
+        "number",
+        "30",
+        "days that an ended session is kept; pinned ones, snapshots and recordings stay",
+    ),
     Setting("UCUTLASS_LESSONS", "text", "", "folder of your own lessons (`NAME.md`), listed on `/learn` beside ours"),
     Setting("UCUTLASS_DEVICE", "text", "auto", "what the engine runs on: auto, cuda, or modelled:h200"),
     Setting(

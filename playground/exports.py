@@ -1,4 +1,4 @@
-"""A trial of a session, or a typed program, as a zip for a GPU machine.
+"""A trial of a session, or a typed program, as a zip or a file for a GPU machine.
 
 All files are stored texts or are generated from the program (engine.export); nothing is built.
 """
@@ -7,16 +7,34 @@ from __future__ import annotations
 
 from django.http import HttpResponse
 
-from engine.export import ExportError, archive, history, package
-from playground.models import Blob, Session, SessionEvent
+from engine.export import Exported, ExportError, archive, history, model_new, notebook, package
+from playground.models import Session, SessionEvent
 
-__all__ = ["ExportError", "of_text", "of_trial", "response"]
+__all__ = ["ExportError", "file_of", "of_text", "response", "zip_of"]
+FILES = {  # what `as` may be besides zip: (text, media type, ending)
+    "modelnew": (model_new.text, "text/x-python; charset=utf-8", "py"),
+    "notebook": (notebook.text, "application/x-ipynb+json; charset=utf-8", "ipynb"),
+}
 
 
-def of_trial(session: Session, trial: int | None) -> dict[str, str]:
-    """{path: text} of a trial (the best one without a number). Raises ExportError if there is none."""
+def zip_of(session: Session, trial: int | None) -> HttpResponse:
+    """A trial (the best one without a number) as a zip. Raises ExportError if there is none."""
+    return response(package.files(_exported(session, trial)))
+
+
+def file_of(session: Session, trial: int | None, form: str) -> HttpResponse:
+    """A trial as one file: `form` is one of FILES. Raises ExportError."""
+    if form not in FILES:
+        raise ExportError(f"there is no export {form[:20]!r}; there are zip, {' and '.join(FILES)}")
+    text, media, ending = FILES[form]
+    download = HttpResponse(text(_exported(session, trial)), content_type=media)
+    download["Content-Disposition"] = f'attachment; filename="model_new.{ending}"'
+    return download
+
+
+def _exported(session: Session, trial: int | None) -> Exported:
     rows = SessionEvent.objects.filter(session=session).order_by("seq").values_list("kind", "data")
-    return package.files(history.of_trial(rows.iterator(), _text, trial))
+    return history.of_trial(rows.iterator(), lambda name: _text(session, name), trial)
 
 
 def of_text(program: str) -> dict[str, str]:
@@ -31,6 +49,7 @@ def response(files: dict[str, str]) -> HttpResponse:
     return download
 
 
-def _text(name: str) -> str | None:
-    text = Blob.objects.filter(sha256=name).first()
+def _text(session: Session, name: str) -> str | None:
+    """A text that the session's link shows; the texts of a snapshot without its source are not among them."""
+    text = session.blobs.filter(sha256=name).first()
     return text.text if text else None

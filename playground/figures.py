@@ -34,11 +34,11 @@ def of(
 @functools.lru_cache(maxsize=256)
 def _of(session_id: str, seq: int, trial: int | None, names: tuple[str, ...]) -> dict[str, Any]:
     view = log.view(session_id, seq)
-    built = figures.of(view, _report(view.report), trial, names)
+    built = figures.of(view, _report(session_id, view.report), trial, names)
     return {name: None if figure is None else figure.to_json() for name, figure in built.items()}
 
 
-def _report(name: str) -> dict[str, Any] | None:
+def _report(session_id: str, name: str) -> dict[str, Any] | None:
     """A SOL report by the name of its blob; None if it is not stored."""
-    blob = Blob.objects.filter(sha256=name).first() if name else None
+    blob = Blob.objects.filter(sha256=name, sessions=session_id).first() if name else None
     return None if blob is None else json.loads(blob.text)

@@ -88,6 +88,9 @@ class Session(models.Model):
     provenance = models.JSONField(default=dict)
     blobs = models.ManyToManyField("Blob", related_name="sessions")
 
+    # Its owner keeps it: retention does not delete it.
+    pinned = models.BooleanField(default=False)
+
     class Meta:
         indexes = (
             models.Index(fields=["state", "created"], name="session_state_created"),
@@ -151,6 +154,37 @@ class Blob(models.Model):
     @property
     def text(self) -> str:
         return zlib.decompress(bytes(self.data)).decode()
+
+
+class Snapshot(models.Model):
+    """What makes a session a snapshot: an immutable copy of a finished session, as its owner shared it. The copy's id
+    is taken from its record's (engine.record), so the link fixes the content; nobody controls it. Whoever controls the
+    original, by `control_hash` or `owner`, may delete it, after the original too. `of`: the original's id, for its
+    owner alone. `record`: the record without its events and texts."""
+
+    session = models.OneToOneField(Session, models.CASCADE, primary_key=True, related_name="snapshot")
+    of = models.CharField(max_length=40, db_index=True)
+    control_hash = models.CharField(max_length=64, blank=True)
+    owner = models.ForeignKey(OwnerToken, models.SET_NULL, null=True, related_name="snapshots")
+    record = models.JSONField()
+    created = models.DateTimeField(default=timezone.now)
+
+    @property
+    def id(self) -> str:
+        return self.session_id
+
+
+class Note(models.Model):
+    """What the owner of a session wrote to one of its trials."""
+
+    session = models.ForeignKey(Session, models.CASCADE, related_name="notes")
+    trial = models.PositiveIntegerField()
+    text = models.TextField()
+    changed = models.DateTimeField(default=timezone.now)
+
+    class Meta:
+        ordering = ("trial",)
+        constraints = (models.UniqueConstraint(fields=["session", "trial"], name="one_note_a_trial"),)
 
 
 class Command(models.Model):

@@ -10,7 +10,7 @@ from engine.session.fold.reduce import View
 from engine.session.fold.view import Trial
 from playground.access.answers import Refused
 from playground.live import log
-from playground.models import Blob, Session
+from playground.models import Session
 
 
 def of(session: Session, number: int) -> dict[str, Any]:
@@ -24,7 +24,7 @@ def of(session: Session, number: int) -> dict[str, Any]:
     known = trial.profile
     over = session.state == Session.ENDED
     if known is not None and (known.state == "ready" or not over):
-        row = Blob.objects.filter(sha256=known.text).first() if known.text else None
+        row = session.blobs.filter(sha256=known.text).first() if known.text else None
         return _answer(trial, known.state, known.source, row.text if row else "", known.t, known.refusal, known.reason)
     if trial.ended and not trial.timed:
         raise Refused(409, recorded.NO_TIME.format(number), "Choose a trial with a time.")

@@ -1,8 +1,9 @@
 """Deletion of old data, as the README promises.
 
 Sessions are deleted UCUTLASS_RETENTION_DAYS after their end or, if they never ended, after their start. Recordings
-stay. Texts that no session uses are deleted too. A session forgets at its end which address started it. A room of a
-workshop goes with its seats, its answers and its seats' sessions.
+stay, and so do sessions that their owner pinned, and snapshots until their owner deletes them. Texts that no session
+uses are deleted too. A session forgets at its end which address started it. A room of a workshop goes with its seats,
+its answers and its seats' sessions.
 """
 
 from __future__ import annotations
@@ -29,7 +30,8 @@ def sweep(days: int | None = None) -> tuple[int, int]:
     days = conf.get("UCUTLASS_RETENTION_DAYS") if days is None else days
     limit = now - timedelta(days=days)
     active = Q(state=Session.RUNNING, lease_until__gt=now)
-    old = Session.objects.filter(Q(ended__lt=limit) | Q(ended=None, created__lt=limit), recorded=False).exclude(active)
+    staying = Q(recorded=True) | Q(pinned=True) | Q(snapshot__isnull=False)
+    old = Session.objects.filter(Q(ended__lt=limit) | Q(ended=None, created__lt=limit)).exclude(active).exclude(staying)
     sessions = 0
     for session_id in list(old.values_list("id", flat=True)):  # one transaction each: viewers and engines continue
         sessions += bool(Session.objects.filter(id=session_id).delete()[0])

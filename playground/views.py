@@ -3,7 +3,8 @@
 playground.html   boot = {fork: null | FORK, examples, engines, queued, limits, strategies, endpoints, words,
                    descriptions}
                   FORK = {id, title, spec, text, source_kind, refused?: {reason, line}}
-session.html      boot = {session: as GET /api/sessions/<id>, view_url, ws_path, words, control: null | {token, url}}
+session.html      boot = {session: as GET /api/sessions/<id>, view_url, ws_path, words, control: null | {token, url,
+                   pinned}}; card = {url, image, text}
 language.html     sections, groups: as playground.language.reference gives them; language_word.html: a code's or a
 word's page
 gallery.html      sessions = rows as playground.api.listed; studies = static/data/studies.json;
@@ -31,8 +32,17 @@ from playground import api, conf, engines, exports
 from playground.access import answers, limits, requests, tokens
 from playground.language import examples, reference
 from playground.models import Session
+from playground.sharing import cards, snapshots
 from playground.words import writer
 
+CARD_READERS = (
+    "Twitterbot",
+    "facebookexternalhit",
+    "LinkedInBot",
+    "Slackbot-LinkExpanding",
+    "Discordbot",
+    "TelegramBot",
+)
 BENCH = conf.ROOT / "static" / "data" / "bench.json"  # written by engine.bench.report.publish
 STUDIES = conf.ROOT / "static" / "data" / "studies.json"  # by hand: what the studies published, and ours beside it
 
@@ -71,7 +81,7 @@ def _playground(request: HttpRequest, fork: dict | None) -> HttpResponse:
     return render(request, "playground.html", {"boot": boot})
 
 
-def _find(request: HttpRequest, link: str, **key: str) -> Session:
+def find(request: HttpRequest, link: str, **key: str) -> Session:
     """The session of a link (its id or its control token), by a column. Raises Http404, or Refused(429) for an address
     with too many wrong links."""
     session = limits.guesses.look(limits.address(request), link, Session.objects.filter(**key).first)
@@ -81,44 +91,52 @@ def _find(request: HttpRequest, link: str, **key: str) -> Session:
 
 
 def _session(request: HttpRequest, session: Session, token: str | None, *, framed: bool = False) -> HttpResponse:
+    url = request.build_absolute_uri(reverse("session", args=[session.id]))
     boot = {
         "session": api.describe(session),
-        "view_url": request.build_absolute_uri(reverse("session", args=[session.id])),
+        "view_url": url,
         "ws_path": f"/ws/s/{session.id}",
         "words": vocabulary(),
-        "control": {"token": token, "url": request.build_absolute_uri()} if token else None,
+        "control": {"token": token, "url": request.build_absolute_uri(), "pinned": session.pinned} if token else None,
     }
-    context = {"boot": boot, "session": boot["session"], "owner": bool(token), "framed": framed}
+    card = {"url": url, "image": request.build_absolute_uri(reverse("card", args=[session.id]))}
+    card["text"] = cards.sentence(session)
+    good, runs = snapshots.runs_of(session)
+    context = {"boot": boot, "session": boot["session"], "card": card, "good": good, "runs": runs}
+    context |= {"owner": bool(token), "framed": framed}
     return render(request, "session.html", context)
 
 
 @require_safe
 @private
 def session(request: HttpRequest, session_id: str) -> HttpResponse:
-    return _session(request, _find(request, session_id, id=session_id), None)
+    return _session(request, find(request, session_id, id=session_id), None)
 
 
 @csp_replace({"frame-ancestors": [SELF]})
 @xframe_options_sameorigin
 @require_safe
 @private
-def embed(request: HttpRequest, session_id: str) -> HttpResponse:
+def framed(request: HttpRequest, session_id: str) -> HttpResponse:
     """The session's page without the site's header, for a frame in a page of ours."""
-    return _session(request, _find(request, session_id, id=session_id), None, framed=True)
+    return _session(request, find(request, session_id, id=session_id), None, framed=True)
 
 
 @require_safe
 @private
 def control(request: HttpRequest, token: str) -> HttpResponse:
     """The owner's page. The control link and the view link do not contain each other's token."""
-    return _session(request, _find(request, token, control_hash=tokens.digest(token)), token)
+    return _session(request, find(request, token, control_hash=tokens.digest(token)), token)
 
 
 @require_safe
 @private
 def fork(request: HttpRequest, session_id: str) -> HttpResponse:
     """The playground with this session's text or, with ?trial=N, that trial's program (not for a raw kernel)."""
-    session = _find(request, session_id, id=session_id)
+    session = find(request, session_id, id=session_id)
+    if not session.spec.get("source"):
+        text = "Its owner shares the results without the source, so there is no text to start from."
+        return answers.error(request, 409, "This cannot be forked", text)
     prefill = {
         "id": session.id,
         "title": session.title,
@@ -140,14 +158,16 @@ def fork(request: HttpRequest, session_id: str) -> HttpResponse:
 @require_safe
 @private
 def export(request: HttpRequest, session_id: str) -> HttpResponse:
-    """A trial (?trial=N, by default the session's best) as a zip: program, sources, package, check, figures."""
-    session = _find(request, session_id, id=session_id)
+    """A trial (?trial=N, by default the session's best) as a zip: program, sources, package, check, figures; or as one
+    file with ?as=modelnew or ?as=notebook."""
+    session = find(request, session_id, id=session_id)
     trial = request.GET.get("trial", "")
     if wait := limits.checks.wait(limits.address(request)):
         raise answers.too_many("exports", wait)
     try:
         number = int(trial) if trial.isdecimal() and len(trial) < 9 else None
-        return exports.response(exports.of_trial(session, number))
+        form = request.GET.get("as", "zip")
+        return exports.file_of(session, number, form) if form != "zip" else exports.zip_of(session, number)
     except exports.ExportError as e:
         text = f"{str(e)[:1].upper()}{str(e)[1:].removesuffix('.')}."
         return answers.error(request, 409, "This cannot be exported", text)
@@ -197,9 +217,10 @@ def healthz(request: HttpRequest) -> JsonResponse:
 
 @require_safe
 def robots(request: HttpRequest) -> HttpResponse:
-    private_paths = ("/s/", "/c/", "/w/", "/embed/", "/api/")
-    lines = ["User-agent: *", *(f"Disallow: {path}" for path in private_paths)]
-    return HttpResponse("\n".join(lines) + "\n", content_type="text/plain")
+    """No search engine lists a session; what draws the card of a shared link may read its page."""
+    secret = "".join(f"Disallow: {path}\n" for path in ("/c/", "/w/", "/framed/", "/api/"))
+    readers = "".join(f"User-agent: {name}\n" for name in CARD_READERS) + secret
+    return HttpResponse(f"{readers}\nUser-agent: *\nDisallow: /s/\n{secret}", content_type="text/plain")
 
 
 @require_safe

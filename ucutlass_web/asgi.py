@@ -12,15 +12,16 @@ from channels.routing import ProtocolTypeRouter, URLRouter  # noqa: E402
 from django.urls import path, re_path  # noqa: E402
 
 from engine.llm.keys import no_core_dumps  # noqa: E402
-from playground.access.intake import bound_requests  # noqa: E402
+from playground.access.intake import bound_requests, take_in_crowds  # noqa: E402
 from playground.access.origins import Sockets  # noqa: E402
 from playground.access.redaction import redact_access_log  # noqa: E402
-from playground.live.consumers import SessionConsumer, Unknown  # noqa: E402
+from playground.live.sockets import session_socket, unknown_socket  # noqa: E402
 from playground.rooms.consumer import RoomConsumer  # noqa: E402
 
 no_core_dumps()  # this process has visitors' keys in memory, each for one request
 redact_access_log()
 bound_requests()
+take_in_crowds()
 # A check of a large program computes for a second in a thread beside the event loop. With Python's 5 ms between two
 # threads' turns, /healthz took 0.42 s beside three such checks (median, two busy cores); with 0.5 ms it takes 0.13 s.
 sys.setswitchinterval(0.0005)
@@ -31,9 +32,9 @@ application = ProtocolTypeRouter(
         "websocket": Sockets(
             URLRouter(
                 [
-                    path("ws/s/<str:session_id>", SessionConsumer.as_asgi()),
+                    path("ws/s/<str:session_id>", session_socket),
                     path("ws/w/<str:code>", RoomConsumer.as_asgi()),
-                    re_path("", Unknown.as_asgi()),
+                    re_path("", unknown_socket),
                 ]
             )
         ),

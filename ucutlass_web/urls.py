@@ -5,14 +5,17 @@ from playground.api import api
 from playground.learn import views as learn
 from playground.mcp.views import endpoint
 from playground.rooms import views as rooms
+from playground.sharing import pages
 
 urlpatterns = [
     path("", views.playground, name="playground"),
     path("s/<str:session_id>", views.session, name="session"),
     path("s/<str:session_id>/fork", views.fork, name="fork"),
     path("s/<str:session_id>/export", views.export, name="export"),
+    path("embed/<str:session_id>", pages.embed, name="embed"),
+    path("card/<str:session_id>.png", pages.card, name="card"),
     path("c/<str:token>", views.control, name="control"),
-    path("embed/<str:session_id>", views.embed, name="embed"),
+    path("framed/<str:session_id>", views.framed, name="framed"),
     path("w", rooms.door, name="door"),
     path("w/new", rooms.new, name="new_room"),
     path("w/<str:code>", rooms.room, name="room"),

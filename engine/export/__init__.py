@@ -36,6 +36,7 @@ class Exported:
     tensors   {program parameter: path of the module's parameter or buffer}; check.py finds the others by name.
     inputs    {program parameter: place among the tensors of get_inputs()}, likewise.
     swapped   the program parameters whose tensor has its last two axes swapped.
+    outputs   (shape, element type) of each result of the module, or () where the session does not say.
     region    None if the program is the whole module; else its part of the module: {number (0: unknown), of, words,
     lines,
               ops, inputs, outputs}, and, for a timed trial, {ms, pytorch_ms, kind} of the region alone.
@@ -52,6 +53,7 @@ class Exported:
     tensors: Mapping[str, str] = field(default_factory=dict)
     inputs: Mapping[str, int] = field(default_factory=dict)
     swapped: tuple[str, ...] = ()
+    outputs: tuple[tuple[tuple[int, ...], str], ...] = ()
     region: Mapping[str, Any] | None = None
     recorded: Mapping[str, str] = field(default_factory=dict)
     results: Mapping[str, Any] | None = None

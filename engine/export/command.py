@@ -9,10 +9,11 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from engine.export import Exported, ExportError, history, package, write
+from engine.export import Exported, ExportError, history, model_new, notebook, package, write
 from engine.session import recording
 
 PROBLEMS = Path(__file__).resolve().parents[1] / "problems"
+SINGLE = {".py": model_new.text, ".ipynb": notebook.text}  # exports of one file
 _MODULE = re.compile(r"\s*# module: (\w+)\s")
 
 
@@ -31,6 +32,9 @@ def run(
         exported = of_program(_text(path), _text(Path(module)) if module else None)
     else:
         exported = of_module(_text(path if path.exists() else PROBLEMS / f"{what}.py"), classes)
+    if out.suffix in SINGLE:
+        out.write_text(SINGLE[out.suffix](exported), encoding="utf-8")
+        return f"{out}: class {exported.cls}, {'a notebook' if out.suffix == '.ipynb' else 'class ModelNew'}"
     files = package.files(exported)
     write(files, out)
     with_ = "with its module" if exported.module is not None else "without a module"

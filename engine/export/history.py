@@ -53,7 +53,7 @@ def of_trial(rows: Iterable[Row], blob: Callable[[str], str | None], trial: int 
         one.cls,
         one.backend,
         source,
-        **places(bound, OpGraph.from_json(graph) if bound else None),
+        **places(bound, OpGraph.from_json(graph) if graph and source is not None else None),
         region=region,
         recorded={name: t for name, t in recorded.items() if t is not None},
         results=_results(view, rows, number, region),
@@ -99,7 +99,10 @@ def places(bound: Iterable[Mapping[str, Any]], graph: OpGraph | None) -> dict[st
         elif b["tensor"] in graph.inputs:
             inputs[b["name"]] = graph.inputs.index(b["tensor"])
         swapped += [b["name"]] if b.get("transposed") else []
-    return {"tensors": tensors, "inputs": inputs, "swapped": tuple(swapped)}
+    outputs = (
+        () if graph is None else tuple((tuple(graph.tensors[n].shape), graph.tensors[n].dtype) for n in graph.outputs)
+    )
+    return {"tensors": tensors, "inputs": inputs, "swapped": tuple(swapped), "outputs": outputs}
 
 
 def region_of(covered: Mapping[str, Any], number: int) -> dict[str, Any]:

@@ -66,7 +66,7 @@ class Writer:
     def add(self, seq: int, t: float, event: events.Event, blobs: Mapping[str, str]) -> None:
         """Append an event, after the texts that it or an earlier event names. `blobs`: texts that are new."""
         data = events.encode(event)
-        self._named |= _blob_names(data)
+        self._named |= blob_names(data)
         self._blobs |= blobs
         texts = {name: self._blobs.pop(name) for name in sorted(self._named & self._blobs.keys())}
         self._named -= texts.keys()
@@ -123,12 +123,12 @@ def _is_json(line: bytes) -> bool:
     return True
 
 
-def _blob_names(value: Any) -> set[str]:
+def blob_names(value: Any) -> set[str]:
     """Every string in the data, also keys, that has the form of a blob's name."""
     if isinstance(value, str):
         return {value} if len(value) == 64 and not value.strip("0123456789abcdef") else set()
     if isinstance(value, dict):
-        return _blob_names([*value, *value.values()])
+        return blob_names([*value, *value.values()])
     if isinstance(value, list | tuple):
-        return set().union(*map(_blob_names, value)) if value else set()
+        return set().union(*map(blob_names, value)) if value else set()
     return set()

@@ -1,5 +1,5 @@
-"""What daphne takes in before any view sees a request: a bounded body, in memory, and an answer to a line that is too
-long.
+"""What daphne takes in before any view sees a request: a bounded body, in memory, an answer to a line that is too long,
+and a crowd of connections at once.
 
 Daphne reads a whole body first, and a large one into a file in /tmp. So a stranger could fill the disk, and a full disk
 would break the requests of others. Django still answers bodies over DATA_UPLOAD_MAX_MEMORY_SIZE politely; beyond MOST
@@ -8,10 +8,12 @@ the connection ends at once.
 
 from __future__ import annotations
 
+import functools
 import io
 import json
 
 MOST = 2 << 20  # bytes of a body
+CROWD = 1024
 _TOO_LARGE = (413, "Payload Too Large", f"The request is over {MOST >> 20} MiB.", "Paste only the module to optimise.")
 _TOO_LONG = (414, "URI Too Long", "A line of the request is longer than 16 KiB.", "Send long texts in a body.")
 
@@ -41,6 +43,25 @@ def bound_requests() -> None:
     WebRequest.gotLength = got_length
     WebRequest.handleContentChunk = handle_content_chunk
     HTTPChannel.lineLengthExceeded = lambda channel, line: _end(channel, *_TOO_LONG)
+
+
+def take_in_crowds() -> None:
+    """Let CROWD connections wait to be accepted. Twisted's 50 make the others of a class that opens a link at once wait
+    for their next packet, a second later. Does nothing under another server, or for an endpoint with its own number."""
+    try:
+        from daphne import server
+    except ImportError:
+        return
+    listen = server.serverFromString
+    if hasattr(listen, "__wrapped__"):
+        return
+
+    @functools.wraps(listen)
+    def with_backlog(reactor, description: str):
+        plain = description.startswith("tcp:") and "backlog=" not in description
+        return listen(reactor, f"{description}:backlog={CROWD}" if plain else description)
+
+    server.serverFromString = with_backlog
 
 
 def _end(channel, status: int, words: str, error: str, fix: str) -> None:

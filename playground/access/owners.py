@@ -17,7 +17,7 @@ from django.utils import timezone
 
 from playground.access import limits, tokens
 from playground.access.answers import Refused
-from playground.models import OwnerToken, Session
+from playground.models import OwnerToken, Session, Snapshot
 
 MOST = 20  # tokens of one key that are not revoked
 LONGEST = 80  # characters of a label
@@ -101,7 +101,7 @@ def revoke(row: OwnerToken) -> None:
     OwnerToken.objects.filter(id=row.id, revoked=None).update(revoked=timezone.now(), token_hash=None)
 
 
-def controls(session: Session, secret: str) -> bool:
+def controls(session: Session | Snapshot, secret: str) -> bool:
     """Return True if `secret` is the session's control token, its owner token, or the key of that."""
     if not secret:
         return False

@@ -6,13 +6,14 @@ from dataclasses import dataclass
 from typing import Any
 
 from django.db import transaction
+from django.http import HttpRequest
 
 from engine.session.spec import SpecFields
 from playground.access import limits, owners, requests, tokens, tries
 from playground.access.answers import Refused, too_many
 from playground.access.owners import Caller
 from playground.live import log
-from playground.models import Command, Session
+from playground.models import Command, Session, Snapshot
 
 
 @dataclass(frozen=True)
@@ -71,7 +72,7 @@ def start(caller: Caller, asked: SpecFields) -> tuple[Session, str]:
     return session, token
 
 
-def must_control(address: str, session: Session, secret: str) -> None:
+def must_control(address: str, session: Session | Snapshot, secret: str) -> None:
     """Raise Refused(403) for a secret that does not control the session, 429 for an address that guesses."""
     owns = bool(secret) and limits.guesses.look(
         address, f"{session.id} {secret}", lambda: owners.controls(session, secret) or None
@@ -80,6 +81,16 @@ def must_control(address: str, session: Session, secret: str) -> None:
         raise Refused(
             403, "This needs the control token of the session.", "Open the control link, or fork the session."
         )
+
+
+def controlled(request: HttpRequest, session_id: str, secret: str) -> Session:
+    """The session, for a request with its control token or with the owner token that it was started with. Raises
+    Refused."""
+    session = find(limits.address(request), session_id)
+    owner = None if secret else owners.bearer(request)
+    if owner is None or session.owner_id != owner.id:
+        must_control(limits.address(request), session, secret)
+    return session
 
 
 def command(session: Session, kind: str, fields: dict[str, Any]) -> Heard:

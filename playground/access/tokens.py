@@ -6,7 +6,7 @@ import hashlib
 import hmac
 import secrets
 
-from playground.models import Session
+from playground.models import Session, Snapshot
 
 
 def new() -> tuple[str, str]:
@@ -21,6 +21,6 @@ def digest(token: str) -> str:
     return hashlib.sha256(token.encode()).hexdigest()
 
 
-def owns(session: Session, token: str) -> bool:
+def owns(session: Session | Snapshot, token: str) -> bool:
     """Compare in constant time. A session without a hash (a recording) has no owner."""
     return bool(session.control_hash) and hmac.compare_digest(session.control_hash, digest(token))

@@ -10,9 +10,10 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
+from typing import Any
 
 from django.db import transaction
 from django.db.models import F, Max, Q, QuerySet
@@ -273,3 +274,9 @@ def began(session_id: str) -> float | None:
 def after(session_id: str, seq: int, limit: int) -> list[SessionEvent]:
     """At most `limit` events that come after `seq`."""
     return list(SessionEvent.objects.filter(session_id=session_id, seq__gt=seq).order_by("seq")[:limit])
+
+
+def stream(session_id: str, seq: int, limit: int) -> Iterator[dict[str, Any]]:
+    """At most `limit` events after `seq` in the form for viewers, one by one."""
+    rows = SessionEvent.objects.filter(session_id=session_id, seq__gt=seq).order_by("seq")
+    yield from rows.values("seq", "kind", "t", "data")[:limit].iterator(64)

@@ -15,7 +15,7 @@ from playground.access.answers import Refused
 from playground.access.tries import LONGEST_CHANGE, form_of
 from playground.live import log
 from playground.mcp.calls import LOOK, find, owned, waits, why_waiting
-from playground.mcp.following import Following, blob
+from playground.mcp.following import Following
 from playground.mcp.programs import must_be_valid
 from playground.mcp.tool import Answer, Arguments, Call, Tool
 from playground.mcp.trials import described, row_of, summary
@@ -158,7 +158,7 @@ def _best_now(call: Call, name: str) -> Answer:
     faster = following.view.headline is not None
     note = "" if faster else "No trial is faster than PyTorch; this one came closest."
     data = {**answer.data, "note": note, "best_by_class": following.view.best}
-    return Answer(data, [("Its text", blob(trial.program))])
+    return Answer(data, [("Its text", following.blob(trial.program))])
 
 
 async def _status(call: Call, asked: SessionIn) -> Answer:

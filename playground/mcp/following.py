@@ -61,16 +61,15 @@ class Following:
     @property
     def report(self) -> dict[str, Any] | None:
         """The speed-of-light report (sol.report as JSON); None before it is logged."""
-        text = blob(self.view.report)
+        text = self.blob(self.view.report)
         return json.loads(text) if text else None
+
+    def blob(self, name: str | None) -> str:
+        """A text of the session by its name; "" if it is not stored, or its owner does not share it."""
+        row = Blob.objects.filter(sha256=name, sessions=self.session_id).first() if name else None
+        return row.text if row is not None else ""
 
 
 def _place(data: dict[str, Any]) -> int | None:
     path = str(data.get("path", ""))
     return int(path) if path.isdecimal() else None
-
-
-def blob(name: str | None) -> str:
-    """A text of a log by its name; "" if it is not stored."""
-    row = Blob.objects.filter(sha256=name).first() if name else None
-    return row.text if row is not None else ""

@@ -15,7 +15,7 @@ from playground.access import requests, sessions
 from playground.access.answers import Refused
 from playground.mcp import reported
 from playground.mcp.calls import LOOK, find, waits, why_waiting
-from playground.mcp.following import Following, blob
+from playground.mcp.following import Following
 from playground.mcp.tool import Answer, Arguments, Call, Tool, must_own
 from playground.models import Session
 
@@ -122,7 +122,7 @@ def _report_of(call: Call, following: Following) -> Answer:
         data["stays_in_pytorch"] = [{"op": u.op, "line": u.line, "why": u.why} for u in view.coverage.uncovered[:12]]
     data["notes"] = [n.text for n in view.notes if n.code != "start_from"]
     texts = [("Speed-of-light report", reported.text(report, view.classes))]
-    texts += [(start.text, blob(start.program)) for start in following.starts[:8]]
+    texts += [(start.text, following.blob(start.program)) for start in following.starts[:8]]
     if not following.starts:
         data["programs"] = "There is no program to start from: propose raw kernels (reference section kernels)."
     return Answer(data, texts)

@@ -9,7 +9,7 @@ from engine.session.fold import profile
 from engine.session.fold.reduce import View
 from engine.session.fold.view import Trial
 from engine.words import baseline_name
-from playground.mcp.following import Following, blob
+from playground.mcp.following import Following
 from playground.mcp.reported import possible
 from playground.mcp.tool import Answer, cut
 from sol import lever_check
@@ -39,7 +39,7 @@ def described(following: Following, trial: Trial, device: dict[str, Any]) -> Ans
     elif trial.untimed is not None:
         data |= {"verdict": trial.untimed.verdict, "why_no_time": trial.untimed.code, "text": trial.untimed.text}
     elif trial.failed is not None:
-        data["failed"], detail = _failed(trial)
+        data["failed"], detail = _failed(following, trial)
         if detail:
             texts.append(("Log of the failed step (its end)", detail))
     end = trial.end
@@ -73,10 +73,10 @@ def _judged(view: View, trial: Trial, device: dict[str, Any]) -> dict[str, Any]:
     }
 
 
-def _failed(trial: Trial) -> tuple[dict[str, Any], str]:
+def _failed(following: Following, trial: Trial) -> tuple[dict[str, Any], str]:
     """Why a trial failed, and the end of its log."""
     f = trial.failed
-    text = blob(f.detail)
+    text = following.blob(f.detail)
     failed = {"step": f.step, "code": f.code, "reason": f.reason, "caused_by": f.cause}
     if f.diagnostics:
         mistakes = sorted(f.diagnostics, key=lambda d: d.get("code") != f.code)  # the cause of the others first

@@ -1,7 +1,7 @@
 """A room's socket, /ws/w/CODE: its log after a cursor, as much of it as the teacher or a seat may read.
 
 Client to server, first: {"token": "...", "after": SEQ}. The token is the teacher's or a seat's; it is in no address, so
-that no log holds it. Then {"ack": SEQ} and {"pong": ...}, as on a session's socket (playground.live.consumers).
+that no log holds it. Then {"ack": SEQ} and {"pong": ...}, as on a session's socket (playground.live.sockets).
 
 Server to client, first: {"seat": N}, whose token it is, null for the teacher's. Then {"events": [{seq, kind, t, seat,
 data}...], "last": N, "ended": false}, {"ping": ...}, {"error": ...}.
@@ -21,10 +21,11 @@ from typing import Any
 
 from playground.access import limits
 from playground.live.connections import Readers
-from playground.live.consumers import GUESSING, MALFORMED, MAX_MESSAGE, UNKNOWN, LogConsumer
-from playground.live.hub import Hub
+from playground.live.viewers import GUESSING, MALFORMED, MAX_MESSAGE, UNKNOWN
 from playground.models import Room, RoomEvent
 from playground.rooms import log, names, rules, runs
+from playground.rooms.following import LogConsumer
+from playground.rooms.hub import Hub
 from playground.rooms.log import Reader
 
 REFUSED = 4403

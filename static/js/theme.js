@@ -20,6 +20,7 @@
   root.classList.add("js");
   addEventListener("DOMContentLoaded", function () {
     var button = document.getElementById("theme");
+    if (!button) return; // an embedded pane follows the system
     function name() {
       button.setAttribute("aria-label", isDark() ? "Use the light theme" : "Use the dark theme");
       button.title = button.getAttribute("aria-label");

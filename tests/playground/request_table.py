@@ -2,8 +2,10 @@
 
 A stranger has no link, a viewer has the view link, the owner has the control link too. In a path, a header and a body,
 ID is the session's name, TOKEN its control token and BLOB the name of one of its texts; OWNER is the owner token that
-it was started with, of the name ROW, and KEY the key of that. A stranger has made-up ones. A viewer has the ID and the
-BLOB, and made-up tokens and keys.
+it was started with, of the name ROW, and KEY the key of that. SNAP is a snapshot without its source, of another session
+of the same owner with the same control token, and FOREIGN the view link of another owner's session. A stranger has
+made-up ones. A viewer has the ID, the BLOB, SNAP and FOREIGN, and made-up tokens and keys. A forker and an embedded
+pane have what a viewer has.
 """
 
 from __future__ import annotations
@@ -40,6 +42,13 @@ def command(kind: str, owner: int = 202, **data: Any) -> Row:
     return Row("POST", "api/sessions/<session_id>/commands", 404, 403, owner, body)
 
 
+def control(method: str, name: str, owner: int, body: Any = None, all_of_them: int = 0) -> Row:
+    """A request of who controls the session. `all_of_them`: the answer to a body that is wrong whoever sends it."""
+    others = (all_of_them, all_of_them) if all_of_them else (404, 403)
+    path = f"/api/sessions/ID/{name.replace('<trial>', '1')}"
+    return Row(method, f"api/sessions/<session_id>/{name}", *others, owner, body, path, {"X-Control-Token": "TOKEN"})
+
+
 def mcp(tool: str, status: int = 200, **arguments: Any) -> Row:
     """A call of /mcp with the owner token. A wrong token is refused."""
     params = {"name": tool, "arguments": arguments}
@@ -50,8 +59,12 @@ def mcp(tool: str, status: int = 200, **arguments: Any) -> Row:
 BEARER = {"Authorization": "Bearer OWNER"}
 KEY = {"X-Owner-Key": "KEY"}
 LISTING = {"jsonrpc": "2.0", "id": 1, "method": "tools/list"}
-COMMANDS = "api/sessions/<session_id>/commands"
+CONTROL = {"X-Control-Token": "TOKEN"}
+ONE = "api/sessions/<session_id>"
+COMMANDS = f"{ONE}/commands"
+SNAPSHOT = "api/snapshots/<snapshot_id>"
 PROFILE = "api/sessions/<session_id>/trials/<trial>/profile"
+RUN = {"when": "2026-11-25", "device": "cuda", "verdict": "reproduced", "trials": []}
 MODULE = {"source": "class Model: ..."}
 LESSON = "api/lessons/<slug>/answers"
 
@@ -62,8 +75,16 @@ ROWS = [
     Row("GET", "s/<str:session_id>/fork", 404, 200, 200),
     Row("GET", "s/<str:session_id>/fork", 404, 200, 200, path="/s/ID/fork?trial=1"),
     Row("GET", "s/<str:session_id>/export", 404, 409, 409),  # it has no trial yet
+    Row("GET", "framed/<str:session_id>", 404, 200, 200),
     Row("GET", "embed/<str:session_id>", 404, 200, 200),
+    Row("GET", "embed/<str:session_id>", 404, 200, 200, path="/embed/ID?pane=roofline"),
+    Row("GET", "embed/<str:session_id>", 404, 404, 404, path="/embed/ID?pane=control"),
+    Row("GET", "embed/<str:session_id>", 404, 404, 404, path="/embed/TOKEN"),  # a frame never holds control
+    Row("GET", "card/<str:session_id>.png", 404, 200, 200, path="/card/ID.png"),
+    Row("GET", "card/<str:session_id>.png", 404, 404, 404, path="/card/TOKEN.png"),
     Row("GET", "c/<str:token>", 404, 404, 200),
+    Row("GET", "c/<str:token>", 404, 404, 404, path="/c/ID"),  # the view link is no control link
+    Row("GET", "s/<str:session_id>", 404, 404, 404, path="/s/TOKEN"),  # nor the other way
     same("GET", "mine", 200),
     same("GET", "gallery", 200),
     same("GET", "learn", 200),
@@ -102,6 +123,56 @@ ROWS = [
     command("profile", 404, trial=1),  # it has no trial yet
     command("profile", 422),
     command("stop"),
+    # sharing: the original has not ended, so there is nothing to copy yet
+    control("POST", "snapshots", 409, {}),
+    control("POST", "snapshots", 422, {"source": "yes"}, 422),
+    control("GET", "snapshots", 200),
+    control("POST", "pin", 200, {"pinned": True}),
+    control("POST", "pin", 422, {"pinned": 1}, 422),
+    control("PUT", "notes/<trial>", 404, {"text": "a note"}),  # it has no trial yet
+    control("PUT", "notes/<trial>", 422, {"text": 3}, 422),
+    Row("GET", f"{ONE}/notes", 404, 200, 200),
+    Row("GET", f"{ONE}/record", 404, 409, 409),
+    Row("DELETE", SNAPSHOT, 404, 404, 404),  # a session is no snapshot
+    Row("DELETE", SNAPSHOT, 404, 403, 204, path="/api/snapshots/SNAP", headers=CONTROL),
+    Row("DELETE", SNAPSHOT, 404, 401, 204, path="/api/snapshots/SNAP", headers=BEARER),
+    Row("DELETE", SNAPSHOT, 404, 403, 403, path="/api/snapshots/SNAP"),
+    Row("POST", f"{SNAPSHOT}/reproductions", 404, 403, 201, RUN, "/api/snapshots/SNAP/reproductions", CONTROL),
+    Row("POST", f"{SNAPSHOT}/reproductions", 404, 403, 403, RUN, "/api/snapshots/SNAP/reproductions"),
+    Row("POST", f"{SNAPSHOT}/reproductions", 404, 404, 404, RUN, "/api/snapshots/ID/reproductions", CONTROL),
+    same("POST", f"{SNAPSHOT}/reproductions", 422, RUN | {"verdict": "true"}, "/api/snapshots/SNAP/reproductions"),
+    # a snapshot of another finished session of the owner: nobody commands it, and who controls the original deletes it
+    Row("GET", "s/<str:session_id>", 404, 200, 200, path="/s/SNAP"),
+    Row("GET", "s/<str:session_id>/fork", 404, 409, 409, path="/s/SNAP/fork"),  # it has no source
+    Row("GET", "s/<str:session_id>/fork", 404, 409, 409, path="/s/SNAP/fork?trial=1"),
+    Row("GET", "s/<str:session_id>/export", 404, 409, 409, path="/s/SNAP/export?trial=1"),
+    Row("GET", "embed/<str:session_id>", 404, 200, 200, path="/embed/SNAP?pane=trials"),
+    Row("GET", "card/<str:session_id>.png", 404, 200, 200, path="/card/SNAP.png"),
+    Row("GET", f"{ONE}/record", 404, 200, 200, path="/api/sessions/SNAP/record"),
+    Row("GET", f"{ONE}/blobs/<sha256>", 404, 404, 404, path="/api/sessions/SNAP/blobs/BLOB"),
+    Row("GET", f"{ONE}/notes", 404, 200, 200, path="/api/sessions/SNAP/notes"),
+    *(
+        Row("POST", COMMANDS, 404, 403, 403, {"kind": kind, "control_token": "TOKEN"}, "/api/sessions/SNAP/commands")
+        for kind in ("pause", "resume", "stop")
+    ),
+    Row("POST", f"{ONE}/key", 404, 403, 403, {"key": "k" * 20}, "/api/sessions/SNAP/key", CONTROL),
+    Row("POST", f"{ONE}/pin", 404, 403, 403, {"pinned": True}, "/api/sessions/SNAP/pin", CONTROL),
+    Row("POST", f"{ONE}/snapshots", 404, 403, 403, {}, "/api/sessions/SNAP/snapshots", CONTROL),
+    Row("GET", f"{ONE}/snapshots", 404, 403, 403, None, "/api/sessions/SNAP/snapshots", CONTROL),
+    Row("PUT", f"{ONE}/notes/<trial>", 404, 403, 403, {"text": "x"}, "/api/sessions/SNAP/notes/1", CONTROL),
+    # the owner's rights do not reach another owner's session, whose view link is FOREIGN
+    Row("GET", "s/<str:session_id>", 404, 200, 200, path="/s/FOREIGN"),
+    *(
+        Row("POST", COMMANDS, 404, 403, 403, {"kind": kind, "control_token": "TOKEN"}, "/api/sessions/FOREIGN/commands")
+        for kind in ("pause", "resume", "stop")
+    ),
+    Row("POST", COMMANDS, 404, 403, 403, {"kind": "stop", "control_token": "KEY"}, "/api/sessions/FOREIGN/commands"),
+    Row("POST", COMMANDS, 404, 401, 403, {"kind": "stop"}, "/api/sessions/FOREIGN/commands", BEARER),
+    Row("POST", f"{ONE}/key", 404, 403, 403, {"key": "k" * 20}, "/api/sessions/FOREIGN/key", CONTROL),
+    Row("POST", f"{ONE}/pin", 404, 403, 403, {"pinned": True}, "/api/sessions/FOREIGN/pin", CONTROL),
+    Row("POST", f"{ONE}/snapshots", 404, 403, 403, {}, "/api/sessions/FOREIGN/snapshots", CONTROL),
+    Row("GET", f"{ONE}/snapshots", 404, 403, 403, None, "/api/sessions/FOREIGN/snapshots", CONTROL),
+    Row("PUT", f"{ONE}/notes/<trial>", 404, 403, 403, {"text": "x"}, "/api/sessions/FOREIGN/notes/1", CONTROL),
     # owner tokens
     Row("POST", COMMANDS, 404, 401, 202, {"kind": "pause"}, headers=BEARER),
     Row("POST", COMMANDS, 404, 403, 202, {"kind": "pause"}, headers={"X-Control-Token": "KEY"}),
@@ -191,4 +262,4 @@ MESSAGES = [
     (b'{"ack": ' + b"9" * 900 + b"}", 0),
 ]
 # Every route of the sockets; tests/playground/rooms/table.py has the messages of a room's.
-SOCKETS = {"ws/s/<str:session_id>": "SessionConsumer", "ws/w/<str:code>": "RoomConsumer", "": "Unknown"}
+SOCKETS = {"ws/s/<str:session_id>": "session_socket", "ws/w/<str:code>": "RoomConsumer", "": "unknown_socket"}

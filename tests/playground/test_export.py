@@ -35,6 +35,14 @@ def test_a_trial_of_a_session(client, recorded):
     assert names(one) and one["Referrer-Policy"] == "no-referrer"
 
 
+def test_a_trial_as_one_file(client, recorded):
+    model = client.get(f"/s/{recorded.id}/export?as=modelnew")
+    assert "class ModelNew(Model)" in model.content.decode() and "model_new.py" in model["Content-Disposition"]
+    book = client.get(f"/s/{recorded.id}/export?trial=1&as=notebook")
+    assert book.json()["nbformat"] == 4 and "model_new.ipynb" in book["Content-Disposition"]
+    assert client.get(f"/s/{recorded.id}/export?as=x").status_code == 409
+
+
 @pytest.mark.parametrize("trial", ["999", "0"])
 def test_a_trial_that_is_not_there(client, recorded, trial):
     reply = client.get(f"/s/{recorded.id}/export?trial={trial}")

@@ -14,7 +14,7 @@ from django.utils import timezone
 
 from playground import engines
 from playground.adapter import Adapter
-from playground.live import connections, consumers, hub, log
+from playground.live import connections, hub, log, watched
 from playground.models import Engine, Session
 from tests.playground import script
 
@@ -111,18 +111,18 @@ def test_the_poller_and_the_sockets_keep_their_connections(opened):
     session = Session.objects.create(title="t", spec={})
     opened.clear()  # this thread's own
 
-    async def watched():
+    async def reads():
         for _ in range(30):
-            await hub._read([session.id], True)
-            await asyncio.gather(*(consumers._events(session.id, 0, 64) for _ in range(8)))
-            await consumers._look(session.id)
+            await hub.read({session.id: 0}, True)
+            await asyncio.gather(*(watched.read_page(session.id, 0) for _ in range(8)))
+            await hub.look(session.id)
 
     try:
-        asyncio.run(watched())
-        assert len(opened) <= hub.poller.threads + consumers.readers.threads
+        asyncio.run(reads())
+        assert len(opened) <= hub.poller.threads + watched.readers.threads
     finally:
         hub.poller.close()
-        consumers.readers.close()
+        watched.readers.close()
 
 
 @pytest.mark.django_db(transaction=True)

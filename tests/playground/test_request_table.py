@@ -7,10 +7,12 @@ import pytest
 from django.urls import URLResolver, get_resolver
 
 from engine.session import events
+from playground.access import tokens
 from playground.access.middleware import PERMISSIONS
 from playground.live import log
-from playground.live.consumers import MESSAGES
+from playground.live.viewers import MESSAGES
 from playground.models import Session
+from playground.sharing import snapshots
 from tests.playground import request_table, script
 from tests.playground.rooms import table as rooms
 from tests.playground.websocket import Closed, WebSocket
@@ -19,7 +21,16 @@ pytestmark = pytest.mark.django_db
 VISITORS = ("stranger", "viewer", "owner")
 METHODS = ("GET", "POST", "PUT", "PATCH", "DELETE", "TRACE")
 SOURCE = "class Model: ..."
-MADE_UP = {"ID": "x" * 22, "TOKEN": "Yx" * 16, "BLOB": "0" * 64, "OWNER": "Wx" * 16, "KEY": "Kx" * 16, "ROW": "r" * 22}
+MADE_UP = {
+    "ID": "x" * 22,
+    "SNAP": "z" * 36,
+    "FOREIGN": "y" * 22,
+    "TOKEN": "Yx" * 16,
+    "BLOB": "0" * 64,
+    "OWNER": "Wx" * 16,
+    "KEY": "Kx" * 16,
+    "ROW": "r" * 22,
+}
 SECRETS = ("TOKEN", "OWNER", "KEY")
 
 
@@ -43,7 +54,7 @@ def test_every_method_of_the_api_has_a_row(client):
 
 
 @pytest.fixture
-def names(client):
+def names(client, request):
     """{visitor: {ID, TOKEN, BLOB, OTHER, OWNER, KEY, ROW}} of a session with a text, started with an owner token; OTHER
     is a text of another session."""
     body = {"source": SOURCE}
@@ -57,12 +68,33 @@ def names(client):
     log.store_blobs(Session.objects.get(id=session["id"]), texts)
     log.store_blobs(Session.objects.get(id=other["id"]), others)
     real = {"ID": session["id"], "TOKEN": session["control_token"], "BLOB": name, "OTHER": elsewhere}
+    row = getattr(request.node, "callspec", None)
+    wanted = row is None or "SNAP" in row.params["row"].path  # a snapshot takes as long as all the rest
+    snapshot = snapshot_of_another(session["control_token"], owner["id"]) if wanted else MADE_UP["SNAP"]
+    real |= {"SNAP": snapshot, "FOREIGN": foreign()}
     real |= {"OWNER": owner["token"], "KEY": owner["key"], "ROW": owner["id"]}
     return {
         "stranger": {**MADE_UP, "OTHER": elsewhere},
         "viewer": real | {secret: MADE_UP[secret] for secret in SECRETS},
         "owner": real,
     }
+
+
+def snapshot_of_another(token: str, owner: str) -> str:
+    """The name of a snapshot without its source, whose original the same secrets controlled and is deleted."""
+    session = Session.objects.create(
+        title="finished", spec={"source": SOURCE}, control_hash=tokens.digest(token), owner_id=owner, state="running"
+    )
+    log.write(session, [(event, texts, 1.0) for event, texts in script.session(SOURCE)])
+    session.save()
+    snapshot = snapshots.take(session, source=False, transcript=False)
+    session.delete()
+    return snapshot.id
+
+
+def foreign() -> str:
+    """The view link of a session that somebody else started."""
+    return Session.objects.create(title="another's", spec={"source": SOURCE}, control_hash=tokens.new()[1]).id
 
 
 def filled(text: str, names: dict[str, str]) -> str:
@@ -72,7 +104,13 @@ def filled(text: str, names: dict[str, str]) -> str:
 
 def path_of(row: request_table.Row) -> str:
     route = row.route.replace("<str:", "<")
-    for parameter, word in (("session_id", "ID"), ("token", "TOKEN"), ("sha256", "BLOB"), ("token_id", "ROW")):
+    for parameter, word in (
+        ("session_id", "ID"),
+        ("token", "TOKEN"),
+        ("sha256", "BLOB"),
+        ("token_id", "ROW"),
+        ("snapshot_id", "ID"),
+    ):
         route = route.replace(f"<{parameter}>", word)
     return row.path or f"/{route}"
 
@@ -132,7 +170,7 @@ def test_every_socket_message_and_route_is_in_the_table():
     named = {key for message, _ in request_table.MESSAGES if isinstance(message, dict) for key in message}
     assert named - {"kind", "control_token"} == MESSAGES
     router = application.application_mapping["websocket"].application
-    served = {str(r.pattern): r.callback.consumer_class.__name__ for r in router.routes}
+    served = {str(r.pattern): r.callback.__name__ for r in router.routes}
     assert served == request_table.SOCKETS
 
 

@@ -19,7 +19,7 @@ program = c.get("/api/examples").json()["examples"][0]["text"]
 made = c.post("/api/sessions", {"source": program, "source_kind": "program"}, content_type="application/json").json()
 for path in ("/", "/gallery", "/healthz", "/language", "/language/E204", "/api/explain?word=tile",
              "/learn", "/learn/own", "/learn/when-to-stop?lang=ko", "/api/lessons",
-             "/s/" + made["id"], "/s/" + made["id"] + "/fork",
+             "/s/" + made["id"], "/s/" + made["id"] + "/fork", "/embed/" + made["id"], "/card/" + made["id"] + ".png",
              "/api/sessions/" + made["id"], "/api/figures/" + made["id"], "/api/engines", "/api/openapi.json"):
     assert c.get(path).status_code == 200, (path, c.get(path).content)
 for path in ("/api/check", "/api/compile", "/api/format", "/api/resolve"):
@@ -49,11 +49,13 @@ def test_no_torch_and_nothing_of_the_engine_but_its_data(tmp_path):
     at_start, modules = map(json.loads, done.stdout.splitlines())
     heavy = ("torch", "cutlass", "quack", "triton", "numpy", "openai", "httpx2", "mcp", "starlette")
     assert [m for m in modules if m.split(".")[0] in heavy] == []
-    assert [m for m in at_start if m.split(".")[0] == "plotly"] == [], "plotly waits for the first figure"
+    late = ("plotly", "PIL")
+    assert [m for m in at_start if m.split(".")[0] in late] == [], "they wait for the first figure and the first card"
     assert {m for m in modules if m.split(".")[0] == "engine"} <= {
-        "engine", "engine.classes", "engine.replay", "engine.words", "engine.export",
-        "engine.export.history", "engine.export.package",
-        "engine.session", "engine.session.events", "engine.session.event_base", "engine.session.script_events",
+        "engine", "engine.classes", "engine.replay", "engine.words", "engine.export", "engine.export.history",
+        "engine.export.package", "engine.export.model_new", "engine.export.notebook",
+        "engine.record", "engine.record.shared", "engine.session", "engine.session.events",
+        "engine.session.event_base", "engine.session.script_events",
         "engine.session.trial_events", "engine.session.recording", "engine.session.spec", "engine.session.titles",
         "engine.session.kernel_text", "engine.session.fold", "engine.session.fold.figures",
         "engine.session.fold.listing", "engine.session.fold.profile", "engine.session.fold.readers",

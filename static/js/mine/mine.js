@@ -1,6 +1,7 @@
 // My sessions: owner tokens and the sessions that were started with them. This browser keeps the tokens' key, which
 // lists and revokes them and stops their sessions; a token itself is shown once and kept by nobody.
-import { $, boot, h, request } from "../page.js";
+import { $, boot, copy, h, request } from "../page.js";
+import { forget, started } from "./started.js";
 
 const KEY = "ucutlass-owner-key";
 const REFRESH = 5000; // ms
@@ -67,7 +68,54 @@ const tokenOf = (t) =>
           h("tbody", {}, t.sessions.map(rowOf))))
       : h("p", { class: "faint" }, "No session yet."));
 
+// ---- sessions that were started on the page, each with its own control link ----
+
+const tokenFrom = (control) => control.split("/").at(-1);
+const states = new Map(); // id -> what the server says of it
+
+async function ask(row) {
+  if (states.get(row.id)?.state === "ended") return;
+  try {
+    states.set(row.id, await request(`/api/sessions/${row.id}`));
+  } catch (e) {
+    if (e.status === 404) states.set(row.id, { state: "deleted" });
+  }
+}
+
+function startedRow(row) {
+  const known = states.get(row.id);
+  const state = known?.state ?? "…";
+  const best = known?.summary?.best;
+  const button = (text, action) =>
+    h("button", { type: "button", class: "button small", onclick: () => act(action) }, text);
+  const link = new URL(row.control, location.href).href;
+  return h("tr", {},
+    h("td", {}, state === "deleted" ? row.title : h("a", { href: row.control }, known?.title || row.title)),
+    h("td", {}, state, best ? h("span", { class: "faint" }, ` ${best.speedup.toFixed(2)}× ${best.kind}`) : null),
+    h("td", {}, when(row.created)),
+    h("td", {}, h("span", { class: "row-acts" },
+      ["queued", "running"].includes(state)
+        ? button("Stop", () => request(`/api/sessions/${row.id}/commands`, {
+            body: { kind: "stop" }, headers: { "X-Control-Token": tokenFrom(row.control) } }))
+        : null,
+      state === "deleted" ? null
+        : button("Copy control link", () => copy(link, "Control link copied: whoever has it can stop this session.")),
+      button("Forget", () => forget(row.id)))));
+}
+
+async function showStarted() {
+  const rows = started();
+  $("started-none").hidden = rows.length > 0;
+  for (let i = 0; i < rows.length; i += 8) await Promise.all(rows.slice(i, i + 8).map(ask));
+  $("started").replaceChildren(...(rows.length
+    ? [h("div", { class: "table" }, h("table", {},
+        h("thead", {}, h("tr", {}, COLUMNS.map((name) => h("th", { scope: "col" }, name)))),
+        h("tbody", {}, rows.map(startedRow))))]
+    : []));
+}
+
 async function show() {
+  await showStarted();
   if (!key()) return;
   const { tokens } = await request("/api/tokens", { headers: withKey() });
   $("none").hidden = tokens.length > 0;

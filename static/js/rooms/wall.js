@@ -188,7 +188,7 @@ function drawProjected(room) {
   const head = h("header", { class: "pane-head" }, title, down);
   if (same) $("projected").querySelector("header").replaceWith(head);
   else $("projected").replaceChildren(head, session
-    ? h("iframe", { src: `/embed/${session}`, title: "The session of the seat", "data-session": session })
+    ? h("iframe", { src: `/framed/${session}`, title: "The session of the seat", "data-session": session })
     : answersOf(room, seat));
 }
 

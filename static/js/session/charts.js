@@ -7,7 +7,7 @@ import { Chart } from "../chart.js";
 const REDRAW = 500; // ms between two drawings
 const AGAIN = 2000; // ms until a failed request, or one for an open chart, is repeated
 const POLICIES = new URL("../../data/policies.json", import.meta.url).href;
-const LIVE = [
+export const LIVE = [
   ["roofline", "Roofline", "Drawn once there is a speed-of-light report."],
   ["history", "Speedup history", "The first judged trial starts it."],
   ["breakdown", "Where the time goes", "Drawn once there is a speed-of-light report."],
@@ -19,7 +19,7 @@ const MORE = [
 ];
 
 /** Charts whose figures are requested together, one request at a time. */
-class Group {
+export class Group {
   constructor(root, id, charts, pause, choose) {
     this.id = id;
     this.charts = Object.fromEntries(charts.map(([name, ...rest]) => [name, new Chart(root, name, ...rest, choose)]));

@@ -1,6 +1,6 @@
 // The program of one trial beside its generated code: lines linked both ways on hover, a diff with any other trial, and
 // the report of the trial.
-import { $, blob, h, select, tablist } from "../page.js";
+import { $, blob, boot, h, select, tablist } from "../page.js";
 import { makeDiff, makeEditor } from "../language/editor.js";
 import { backward, forward } from "../language/line_map.js";
 import { report } from "./report.js";
@@ -114,14 +114,13 @@ export class Code {
     this.heading.textContent = one ? `Trial ${n}` : "Code";
     this.why.textContent = one?.why ?? "";
     this.resources.replaceChildren(...(one ? report(one, (line) => this.point(line)) : []));
-    this.empty.hidden = Boolean(one);
-    if (!one) {
+    const withheld = boot.session.provenance?.shared?.source === false; // a snapshot of the results alone
+    this.empty.hidden = Boolean(one) && !withheld;
+    if (!one || withheld) {
       this.split.hidden = this.diffPane.hidden = true;
-      this.empty.replaceChildren(
-        ...(view.end
-          ? ["There was no trial."]
-          : ["The first program appears here, with the CUTLASS code it becomes."]),
-      );
+      const soon = "The first program appears here, with the CUTLASS code it becomes.";
+      const none = view.end ? "There was no trial." : soon;
+      this.empty.replaceChildren(one ? "The program is not shared: its owner shares the results alone." : none);
       return;
     }
     const other = diff && diff !== n ? view.trials.get(diff) : null;

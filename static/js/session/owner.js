@@ -101,6 +101,7 @@ export class Owner {
     const one = view.trials.get(trial);
     const program = Boolean(one) && !isKernel(one); // no session can start from a kernel
     $("fork").href = `/s/${boot.session.id}/fork${program ? `?trial=${trial}` : ""}`;
+    $("fork").hidden = !boot.session.spec.source; // a snapshot of the results alone
     $("fork").title = program
       ? `Open the playground with the program of trial ${trial}`
       : "Open the playground with this text";

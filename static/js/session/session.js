@@ -11,6 +11,10 @@ import { Opinion } from "./strategies/opinion.js";
 import { KeyForm } from "../visitor_key.js";
 import { drawHeader, drawLink } from "./header.js";
 import { Owner } from "./owner.js";
+import { Share } from "../sharing/share.js";
+import { Notes } from "../sharing/notes.js";
+import { Notice } from "../sharing/notice.js";
+import { remember } from "../mine/started.js";
 import { Replay } from "./replay.js";
 import { Profile } from "../profile.js";
 import { refusalOf } from "../refusal.js";
@@ -81,6 +85,10 @@ const turns = new Turns($("turns"), choose);
 const keyForm = new KeyForm($("key"));
 const charts = new Charts($("charts"), session.id, choose);
 const owner = new Owner(() => ({ view: view(), trial: trialNow() }));
+new Share(() => ({ view: live }), () => owner.viewLink());
+const notes = new Notes($("notes"), () => draw());
+const notice = new Notice();
+remember(boot);
 const replay = new Replay((seq) => {
   replayTo = seq;
   replayed = seq === null ? null : fold(log, seq);
@@ -96,6 +104,8 @@ function draw() {
   const now = view();
   const n = trialNow();
   drawHeader(now, info);
+  notice.draw(live);
+  notice.keep();
   timeline.draw(now, n);
   $("timeline-empty").textContent = now.trials.size
     ? ""
@@ -105,6 +115,7 @@ function draw() {
   $("timeline-empty").hidden = now.trials.size > 0;
   code.draw(now, n, place);
   opinion.draw(log, now, n, replayTo, choose);
+  notes.draw(n, Boolean(live.end));
   profile.draw(now, n, live);
   owner.draw(live, n);
   if (live.end && live.trials.size) replay.ready(log);

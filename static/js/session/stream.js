@@ -5,6 +5,8 @@
 const FIRST_PAUSE = 500; // ms
 const LONGEST_PAUSE = 20_000;
 const POLL = 2_000;
+// An acknowledgement follows so many events or characters, or so many ms after the last one.
+const ACK_EVENTS = 64, ACK_SIZE = 1 << 18, ACK = 1_000;
 const SILENCE = 40_000; // the server sends something at least every 15 s; after this long the connection is dead
 
 export class Stream {
@@ -19,6 +21,9 @@ export class Stream {
     Object.assign(this, { id, seq, onEvents, onStatus, onInfo });
     this.status = "";
     this.failures = 0;
+    this.acked = 0;
+    this.ackedAt = 0;
+    this.unread = 0;
     this.stopped = false;
     addEventListener("online", () => this.retryNow());
     addEventListener("offline", () => this.socket?.close());
@@ -67,6 +72,7 @@ export class Stream {
       this.poller = null;
       if (this.status !== "ended") this.say("live");
       this.listen();
+      this.unread += message.data.length;
       this.take(JSON.parse(message.data), socket);
     };
     socket.onclose = (e) => {
@@ -89,13 +95,29 @@ export class Stream {
   take(message, socket) {
     if (message.events) {
       this.onEvents(message.events, message.last, message.ended);
-      if (socket?.readyState === WebSocket.OPEN) socket.send(JSON.stringify({ ack: this.seq() }));
+      if (socket) this.acknowledge(socket);
     }
     if ("viewers" in message || "queue" in message || "engine" in message) this.onInfo(message);
     if (message.ended && this.seq() >= (message.last ?? 0)) {
       this.say("ended");
       this.stop();
     }
+  }
+
+  /** Acknowledges once a second, and at once when much came: an acknowledgement costs the server more than an event. */
+  acknowledge(socket) {
+    const much = this.seq() - this.acked >= ACK_EVENTS || this.unread >= ACK_SIZE;
+    const wait = much ? 0 : this.ackedAt + ACK - performance.now();
+    clearTimeout(this.acker);
+    if (wait > 0) {
+      this.acker = setTimeout(() => this.acknowledge(socket), wait);
+      return;
+    }
+    if (socket.readyState !== WebSocket.OPEN) return;
+    this.acked = this.seq();
+    this.ackedAt = performance.now();
+    this.unread = 0;
+    socket.send(JSON.stringify({ ack: this.acked }));
   }
 
   /** A gap in the log: request again after the last event. */

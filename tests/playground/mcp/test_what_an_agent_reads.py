@@ -58,7 +58,7 @@ def followed(*more, trials=3):
 
 
 def test_a_trial_that_was_overtaken_keeps_two_moments_apart(monkeypatch):
-    monkeypatch.setattr(trials, "blob", lambda name: "")
+    monkeypatch.setattr(Following, "blob", lambda self, name: "")
     monkeypatch.setattr(trials, "_levers", lambda *_: [])
     following = followed()
     first, last = (trials.described(following, following.view.trials[n], {}).data for n in (1, 3))

@@ -6,7 +6,7 @@ import re
 import pytest
 from django.db import transaction
 
-from playground.live.consumers import MESSAGES
+from playground.live.viewers import MESSAGES
 from playground.rooms import log
 from tests.playground.rooms import table
 from tests.playground.rooms.conftest import Visit

@@ -1,17 +1,7 @@
-"""The viewer's socket, /ws/s/<id>?after=SEQ: the log after a cursor, with acknowledgements.
+"""A socket that sends one log after a cursor, with acknowledgements, through a consumer of channels.
 
-Server to client, JSON texts:
-    {"events": [{seq, kind, t, data}...], "last": N, "ended": bool}   `ended`: the log is complete with this batch
-    {"viewers": n}    {"state": queued | running | ended, "queue": n, "engine": {...} | null, "text": "..."}
-    {"ping": seconds}    {"error": "..."}   why the server closes now (daphne sends no reason with its codes)
-Client to server:
-    {"ack": SEQ}      all events up to SEQ are on the screen        {"pong": ...}   optional
-
-Daphne has no back-pressure: data for a client that does not read piles up in our memory. So we stop at 256 events or 1
-MiB without acknowledgement, and continue after it. The log keeps the rest.
-
-Close codes: 4400 an invalid message, 4404 no such session (or it was deleted), 4429 too many of the address's links do
-not exist (the text says how long to wait), 1011 our error: reconnect. Another site's page or host gets no socket: 403.
+A room's viewers do not all read the same (a seat reads what is its own), so its events are encoded for each of them. A
+session's socket (playground.live.sockets) encodes each event once for all its viewers. The messages are alike.
 """
 
 from __future__ import annotations
@@ -22,36 +12,16 @@ import json
 import logging
 import time
 from collections import deque
-from urllib.parse import parse_qs
 
 from channels.generic.websocket import AsyncWebsocketConsumer
 
-from playground import engines
-from playground.access import limits
-from playground.live import log
-from playground.live.connections import Readers
-from playground.live.hub import Hub, hub
-from playground.models import Session
+from playground.live.viewers import BROKEN, MALFORMED, MAX_MESSAGE, MESSAGES, UNKNOWN, WINDOW_BYTES, WINDOW_EVENTS
+from playground.live.watched import BATCH_BYTES, BATCH_EVENTS
+from playground.rooms.hub import Hub
 
 logger = logging.getLogger(__name__)
 
-WINDOW_EVENTS = 256
-WINDOW_BYTES = 1 << 20
-BATCH_EVENTS = 64
-BATCH_BYTES = 1 << 18  # daphne refuses to send a message over 1 MiB; one event has at most log.MAX_EVENT_BYTES
 HEARTBEAT = 15.0  # seconds
-MAX_MESSAGE = 1024  # characters; an acknowledgement has about 20
-MESSAGES = {"ack", "pong"}  # of a client
-readers = Readers(4, "reader")  # for all sockets of this process
-MALFORMED, UNKNOWN, GUESSING, BROKEN = 4400, 4404, 4429, 1011
-
-
-class Unknown(AsyncWebsocketConsumer):
-    """Any other address: accept and close with a code, because a browser learns nothing from a refused handshake."""
-
-    async def connect(self) -> None:
-        await self.accept()
-        await self.close(UNKNOWN)
 
 
 class LogConsumer(AsyncWebsocketConsumer):
@@ -59,8 +29,8 @@ class LogConsumer(AsyncWebsocketConsumer):
 
     `hub`: of that kind of log; `GONE`: the words for a log that was deleted."""
 
-    hub: Hub = hub
-    GONE = "this session was deleted"
+    hub: Hub
+    GONE = "this log was deleted"
     task: asyncio.Task | None = None
     name = ""
 
@@ -196,39 +166,4 @@ class LogConsumer(AsyncWebsocketConsumer):
         await self.send(json.dumps(message))
 
 
-class SessionConsumer(LogConsumer):
-    async def connect(self) -> None:
-        await self.accept()
-        session_id = self.scope["url_route"]["kwargs"]["session_id"]
-        after = self.cursor_of(parse_qs(self.scope["query_string"].decode("latin-1")).get("after", ["0"])[-1])
-        if after is None:
-            await self._refuse(MALFORMED, "after= takes the number of the last event that you have")
-            return
-        visitor = limits.address_of_socket(self.scope)
-        if wait := limits.guesses.wait(visitor, session_id):
-            await self._refuse(GUESSING, f"too many links that do not exist; try again in {wait:.0f} s")
-            return
-        status = await _look(session_id)
-        if status is None:
-            await self._refuse(UNKNOWN, "no such session")
-            return
-        limits.guesses.right(visitor, session_id)
-        last, ended, message = status
-        self.follow(session_id, after, last=last, ended=ended, message=message)
-
-    async def events(self, after: int, limit: int) -> list[tuple[int, str | None]]:
-        return await _events(self.name, after, limit)
-
-
-@readers
-def _look(session_id: str) -> tuple[int, bool, dict] | None:
-    session = Session.objects.defer("spec", "summary", "provenance").filter(id=session_id).first()
-    if session is None:
-        return None
-    return session.last_seq, session.state == Session.ENDED, engines.state_message(session)
-
-
-@readers
-def _events(session_id: str, after: int, limit: int) -> list[tuple[int, str | None]]:
-    rows = log.after(session_id, after, limit)
-    return [(r.seq, json.dumps(r.row(), ensure_ascii=False, separators=(",", ":"))) for r in rows]
+__all__ = ["LogConsumer"]

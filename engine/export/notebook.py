@@ -1,0 +1,91 @@
+"""A trial as a notebook: what came of it, the program as a ModelNew, a check against the module and a timing."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from typing import Any
+
+from engine.export import Exported, model_new, package
+from engine.words import baseline_name, class_name
+
+LOAD = """\
+import importlib
+import torch
+
+names = importlib.import_module("model_new")
+torch.manual_seed(0)
+with torch.device("cuda"):
+    module = names.Model(*getattr(names, "get_init_inputs", list)()).eval()
+    torch.manual_seed(0)
+    program = names.ModelNew(*getattr(names, "get_init_inputs", list)()).eval()
+    inputs = [x.cuda() if torch.is_tensor(x) else x for x in names.get_inputs()]
+program.load_state_dict(module.state_dict())
+torch.set_grad_enabled(False)
+"""
+CHECK = """\
+right, mine = module.double()(*[x.double() if torch.is_tensor(x) else x for x in inputs]), program(*inputs)
+module.float()
+error = ((mine.double() - right).norm() / right.norm()).item()
+print(f"relative error {error:.2e}")
+"""
+TIME = """\
+def median_ms(call, runs=30):
+    times = []
+    for _ in range(runs):
+        start, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
+        start.record(); call(); end.record(); torch.cuda.synchronize()
+        times.append(start.elapsed_time(end))
+    return sorted(times)[runs // 2]
+
+for _ in range(3):
+    module(*inputs), program(*inputs)
+ours, theirs = median_ms(lambda: program(*inputs)), median_ms(lambda: module(*inputs))
+print(f"program {ours:.4f} ms, PyTorch eager {theirs:.4f} ms: {theirs / ours:.2f} times as fast")
+"""
+
+
+def text(what: Exported) -> str:
+    """The notebook as JSON (nbformat 4.5). Raises ExportError as model_new.text does."""
+    file = model_new.text(what)
+    pinned = package.requirements((what.backend,) if what.backend in package.NEEDS else tuple(package.NEEDS))
+    cells = [
+        _cell("markdown", _about(what)),
+        _cell("code", "%pip install --no-deps " + " ".join(pinned)),
+        _cell("markdown", "The program, as a module in the form of KernelBench's solutions."),
+        _cell("code", f"%%writefile model_new.py\n{file}"),
+        _cell("code", LOAD),
+        _cell("markdown", "Against the module in float64:"),
+        _cell("code", CHECK),
+        _cell("markdown", "A simple timing. The playground's own also flushes the L2 cache and alternates both."),
+        _cell("code", TIME),
+    ]
+    if what.results is not None:
+        recorded = json.dumps(what.results, indent=1, ensure_ascii=False, sort_keys=True)
+        cells += [_cell("markdown", "What was recorded, as JSON:"), _cell("code", f"recorded = r'''{recorded}'''")]
+    for number, cell in enumerate(cells):
+        cell["id"] = hashlib.sha256(f"{number}{cell['source']}".encode()).hexdigest()[:12]
+    about = {"kernelspec": {"display_name": "Python 3", "language": "python", "name": "python3"}}
+    about["language_info"] = {"name": "python"}
+    notebook = {"nbformat": 4, "nbformat_minor": 5, "metadata": about, "cells": cells}
+    return json.dumps(notebook, indent=1, ensure_ascii=False) + "\n"
+
+
+def _cell(kind: str, source: str) -> dict[str, Any]:
+    cell: dict[str, Any] = {"cell_type": kind, "id": "", "metadata": {}, "source": source.splitlines(keepends=True)}
+    return cell | ({"execution_count": None, "outputs": []} if kind == "code" else {})
+
+
+def _about(what: Exported) -> str:
+    results = what.results
+    if results is None:
+        return f"# A μCUTLASS program\n\nIn class {class_name(what.cls)}. It has no recorded times."
+    session, judged = results["session"], results.get("judged")
+    device = session["device"].get("title") or session["device"].get("name", "")
+    lines = [f"# {session['title']}", "", f"Trial {results['trial']} of a session on {device}."]
+    if judged is not None:
+        over = f"{judged['speedup']:.2f} times as fast as {baseline_name(judged['baseline'])}"
+        lines += ["", f"**{judged['ms']:.4g} ms {judged['kind']}**, {over}, in {class_name(judged['cls'])}."]
+        if judged["kind"] == "predicted":
+            lines += ["", "The time is a prediction of a model. No kernel ran for it."]
+    return "\n".join([*lines, "", "This notebook needs an NVIDIA GPU and PyTorch for CUDA 13."])

@@ -1,0 +1,113 @@
+"""One viewer of a watched session: its cursor in the log, and the window of what it has not acknowledged."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+import time
+from collections import deque
+
+from playground.live import frames
+from playground.live.frames import Outlet
+from playground.live.watched import Watched
+
+logger = logging.getLogger(__name__)
+
+WINDOW_EVENTS = 256
+WINDOW_BYTES = 1 << 20
+MAX_MESSAGE = 1024  # characters; an acknowledgement has about 20
+MESSAGES = {"ack", "pong"}  # of a client
+MALFORMED, UNKNOWN, GUESSING, BROKEN = 4400, 4404, 4429, 1011
+
+
+class Viewer:
+    """`cursor`: the last event that was sent. Everything here runs on the event loop and waits for nobody, so that a
+    slow viewer delays no other."""
+
+    def __init__(self, entry: Watched, outlet: Outlet, after: int):
+        self.entry, self.outlet = entry, outlet
+        self.cursor = self.acknowledged = min(after, entry.last_seq)
+        self.unread: deque[tuple[int, int]] = deque()  # (last event, bytes) of messages without acknowledgement
+        self.unread_bytes = 0
+        self.complete = self.closed = False
+        self.sent_at = 0.0  # by the monotonic clock
+        self._reading: asyncio.Task[None] | None = None
+
+    def write(self, built: bytes) -> None:
+        if not self.closed:
+            self.sent_at = time.monotonic()
+            self.outlet.write(built)
+
+    def write_after_silence(self, built: bytes, since: float) -> None:
+        """`since`: of the monotonic clock."""
+        if self.sent_at < since:
+            self.write(built)
+
+    def pump(self) -> None:
+        """Send all events that the window allows; events that are not in memory are read first, in a task."""
+        entry = self.entry
+        while not (self.complete or self.closed or self._reading):
+            room = WINDOW_EVENTS - (self.cursor - self.acknowledged)
+            if not entry.ended if self.cursor >= entry.last_seq else not room:
+                return
+            batch = entry.batch(self.cursor, room, WINDOW_BYTES - self.unread_bytes)
+            if batch is None:
+                self._reading = asyncio.ensure_future(self._read())
+                return
+            if not batch.count and not batch.complete:
+                return
+            if batch.count:
+                self.unread.append((batch.upto, batch.size))
+                self.unread_bytes += batch.size
+                self.cursor = batch.upto
+            self.complete = batch.complete
+            self.write(batch.frame)
+
+    async def _read(self) -> None:
+        try:
+            exists = await self.entry.read(self.cursor)
+        except Exception:
+            logger.exception("the log of session %s could not be read", self.entry.session_id)
+            self.end(BROKEN, "the log could not be read; connect again")
+            return
+        finally:
+            self._reading = None
+        if exists:
+            self.pump()
+        else:
+            self.end(UNKNOWN, "this session was deleted")
+
+    def take(self, text: str | None) -> str | None:
+        """Apply one message of the client. Returns its fault, or None."""
+        if text is None:
+            return "messages are JSON texts, not binary"
+        if len(text) > MAX_MESSAGE:
+            return f"a message has at most {MAX_MESSAGE} characters"
+        try:
+            message = json.loads(text)
+        except (ValueError, RecursionError):
+            return "not JSON"
+        if not isinstance(message, dict) or not set(message) <= MESSAGES:
+            return 'only {"ack": SEQ} and {"pong": ...} are understood'
+        if "ack" in message:
+            seq = message["ack"]
+            if type(seq) is not int or seq < 0:
+                return "ack takes the seq of an event"
+            # A seq beyond what we sent is valid, because a page may have fetched the rest over HTTP.
+            self.acknowledged = max(self.acknowledged, min(seq, self.cursor))
+            while self.unread and self.unread[0][0] <= seq:
+                self.unread_bytes -= self.unread.popleft()[1]
+            self.pump()
+        return None
+
+    def end(self, code: int, reason: str) -> None:
+        """Tell why, and close: daphne sends no reason with its codes."""
+        self.write(frames.message({"error": reason}))
+        self.closed = True
+        self.outlet.close(code)
+
+    def leave(self) -> None:
+        self.closed = True
+        if self._reading is not None:
+            self._reading.cancel()

@@ -1,0 +1,1 @@
+"""Sharing a session: snapshots, notes, pins, embedded panes and cards."""

@@ -1,0 +1,121 @@
+"""Snapshots: immutable copies of finished sessions, named by their content, kept until their owner deletes them.
+
+A snapshot is a row like a recording, so its page, its figures, its socket, fork and export are those of any session. It
+has no control token and no owner, so nobody can command it. The right to delete it is that of the original.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from django.db import IntegrityError, transaction
+
+from engine import record as records
+from engine.record.shared import WITHOUT, shared
+from engine.session import events
+from playground import summary
+from playground.access.answers import Refused
+from playground.live import log
+from playground.models import Session, Snapshot
+from playground.sharing import notes
+
+MOST = 50  # snapshots of one session
+MOST_BYTES = 32 << 20  # of a record
+MOST_RUNS, LONGEST_RUN = 100, 64 << 10  # attached to a snapshot, and bytes of one
+
+
+def record_of(session: Session) -> dict[str, Any]:
+    """The record of a finished session, with everything that its link shows. Raises Refused."""
+    snapshot = Snapshot.objects.filter(session=session).first()
+    rows, texts = _log(session)
+    if snapshot is not None:
+        built = snapshot.record | {"events": rows}
+        return built | {"texts": {name: texts[name] for name in sorted(texts)}}
+    return _built(rows, texts, notes.of(session), records.ALL, "")
+
+
+def take(session: Session, *, source: bool, transcript: bool) -> Snapshot:
+    """A snapshot of a finished session, the one that exists if nothing changed since. Raises Refused."""
+    rows, texts = _log(session)
+    try:
+        rows, texts, turns = shared(rows, texts, source=source, transcript=transcript)
+    except (KeyError, ValueError, TypeError) as e:
+        raise _unreadable(e) from None
+    shares = {"source": source, "transcript": transcript and source}
+    record = _built(rows, texts, notes.of(session) if source else {}, shares, turns)
+    name = records.link_of(record["id"])
+    if (known := Snapshot.objects.filter(session_id=name).select_related("session").first()) is not None:
+        return known
+    if Snapshot.objects.filter(of=session.id).count() >= MOST:
+        raise Refused(409, f"There are {MOST} snapshots of this session already.", "Delete one of them.")
+    copy = Session(
+        id=name, title=session.title if source else WITHOUT, state=Session.RUNNING,
+        spec=session.spec if source else _without_text(session.spec), device=session.device,
+        created=session.created, provenance={"snapshot": True, "shared": shares, "record": record["id"]},
+    )  # fmt: skip
+    summary_ = {k: v for k, v in record.items() if k not in ("events", "texts")}
+    try:
+        with transaction.atomic():
+            copy.save(force_insert=True)
+            log.write(copy, [(events.decode(r["kind"], r["data"]), {}, r["t"]) for r in rows])
+            log.store_blobs(copy, texts)
+            copy.save()
+            notes.copy(session, copy) if source else None
+            return Snapshot.objects.create(
+                session=copy, of=session.id, control_hash=session.control_hash, owner=session.owner, record=summary_
+            )
+    except IntegrityError:  # another request made the same one
+        return Snapshot.objects.select_related("session").get(session_id=name)
+    finally:
+        summary.forget(name)
+
+
+def attach(snapshot: Snapshot, run: dict[str, Any]) -> tuple[int, int]:
+    """Add a run of `engine reproduce`. Returns how many runs reproduced it, and how many could. Raises Refused."""
+    if len(json.dumps(run)) > LONGEST_RUN:
+        raise Refused(413, f"The run is over {LONGEST_RUN >> 10} KiB.", "Send what `engine reproduce --json` wrote.")
+    with transaction.atomic():
+        row = Snapshot.objects.select_for_update().get(session_id=snapshot.session_id)
+        runs = row.record["reproductions"]
+        if len(runs) >= MOST_RUNS:
+            raise Refused(409, f"{MOST_RUNS} runs are attached already.", "They are enough to show.")
+        row.record = row.record | {"reproductions": [*runs, run]}
+        row.save(update_fields=["record"])
+    return records.counted(row.record)
+
+
+def runs_of(session: Session) -> tuple[int, int]:
+    """(runs that reproduced a snapshot, runs that could have); (0, 0) for a session that is none."""
+    snapshot = Snapshot.objects.filter(session=session).first() if session.provenance.get("snapshot") else None
+    return (0, 0) if snapshot is None else records.counted(snapshot.record)
+
+
+def _without_text(spec: dict[str, Any]) -> dict[str, Any]:
+    """A request without what its owner wrote. An endpoint and a model of a visitor's own are not shared either."""
+    names = ("source_kind", "strategy", "device", "classes", "trials", "eps", "window", "algebraic")
+    return {"title": "", "source": "", **{name: spec[name] for name in names if name in spec}}
+
+
+def _log(session: Session) -> tuple[list[dict[str, Any]], dict[str, str]]:
+    """(the events, the texts) of a finished session. Raises Refused for one that still runs."""
+    if session.state != Session.ENDED:
+        raise Refused(
+            409, "This session has not ended.", "Stop it or wait for its end; then its results do not change any more."
+        )
+    rows = list(log.stream(session.id, 0, 1 << 30))
+    return rows, {blob.sha256: blob.text for blob in session.blobs.iterator(20)}
+
+
+def _built(rows: list, texts: dict, by_trial: dict[int, str], shares: dict[str, bool], turns: str) -> dict[str, Any]:
+    try:
+        record = records.build(rows, texts, by_trial, shares, turns)
+    except (KeyError, TypeError, AttributeError, ValueError) as e:
+        raise _unreadable(e) from None
+    if sum(map(len, record["texts"].values())) > MOST_BYTES:
+        raise Refused(413, f"The record is over {MOST_BYTES >> 20} MiB.", "Share the results without the source.")
+    return record
+
+
+def _unreadable(e: Exception) -> Refused:
+    return Refused(409, f"This session has no record: its log cannot be read ({e}).", "Fork it to run it again.")
