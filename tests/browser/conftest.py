@@ -181,8 +181,9 @@ def nothing_left_running(request):
 @pytest.fixture(scope="package")
 def chromium():
     """A real Chromium, without the application."""
-    from playwright.sync_api import sync_playwright
+    from playwright.sync_api import expect, sync_playwright
 
+    expect.set_options(timeout=30_000)  # 5 s are few on a busy machine
     with sync_playwright() as playwright:
         chromium = playwright.chromium.launch(executable_path=CHROMIUM, args=ARGS)
         yield chromium
