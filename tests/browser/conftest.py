@@ -181,8 +181,9 @@ def nothing_left_running(request):
 @pytest.fixture(scope="package")
 def chromium():
     """A real Chromium, without the application."""
-    from playwright.sync_api import sync_playwright
+    from playwright.sync_api import expect, sync_playwright
 
+    expect.set_options(timeout=30_000)  # 5 s are few on a busy machine
     with sync_playwright() as playwright:
         chromium = playwright.chromium.launch(executable_path=CHROMIUM, args=ARGS)
         yield chromium
@@ -225,13 +226,13 @@ def visited(app, browser):
 def open_page(app, browser, visited, complaints):
     """open_page(path, width=1440, height=900, **context options): a page that knows nothing of any other.
 
-    The first one of a test is one of `visited`, where all that pages keep is deleted between two tests; others have a
-    context of their own."""
+    The first one of a test is one of `visited`, unless that is None: all that pages keep there is deleted between two
+    tests. Others have a context of their own."""
     pages, contexts = [], []
 
     def opened(path: str = "/", width: int = 1440, height: int = 900, **options):
         options.setdefault("reduced_motion", "reduce")  # what moves takes a third of a core where no GPU draws it
-        if not pages and not contexts and options.keys() <= {"reduced_motion", "color_scheme"}:
+        if visited is not None and not pages and not contexts and options.keys() <= {"reduced_motion", "color_scheme"}:
             page = visited[0].new_page()
             pages.append(page)
             page.set_viewport_size({"width": width, "height": height})

@@ -36,6 +36,11 @@ def browser(chromium):
     return chromium
 
 
+@pytest.fixture(scope="module")
+def visited():
+    """The pages of another app do not share a process."""
+
+
 def test_the_form_says_what_goes_where_and_the_owner_types_the_key(app, open_page, complaints):
     page = open_page("/", width=360, height=800)
     page.get_by_role("tab", name="μCUTLASS program").click()

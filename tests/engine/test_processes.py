@@ -62,7 +62,7 @@ def test_many_who_look_at_once_share_one_reading(readings):
 def test_who_asks_for_now_gets_no_reading_from_before(readings):
     processes.table()
     processes.table()
-    assert len(readings) == 2
+    assert len(readings) >= 2  # those who watch a sandbox of another test may read meanwhile
 
 
 def test_who_looks_again_and_again_takes_a_fifth_of_the_time_at_most(readings):
