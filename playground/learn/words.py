@@ -81,7 +81,7 @@ SCRIPT = {
     "kind": gettext_noop("Kind"),
     "measured": gettext_noop("measured"),
     "predicted": gettext_noop("predicted"),
-    "bad": gettext_noop("no result"),
+    "bad": gettext_noop("not counted"),
     "value": gettext_noop("value"),
     "skipped": gettext_noop("not run"),
     "trial": gettext_noop("Trial"),

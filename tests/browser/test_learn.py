@@ -4,6 +4,8 @@ from playwright.sync_api import expect
 
 from tests.browser.conftest import no_sideways_scroll
 
+expect.set_options(timeout=20_000)  # as every other wait of a page (conftest.open_page)
+
 OWN = """---
 title: Mine
 minutes: 5
@@ -54,6 +56,7 @@ def test_a_lesson_alone_to_its_end(open_page, complaints):
     expect(page.locator('.outcome [data-code="right"]')).to_contain_text("0.139 ms")
     page.get_by_role("button", name="Next").press("Enter")
     assert step(page) == "roofline"
+    page.keyboard.press("Alt+ArrowRight")
     slider = page.get_by_role("slider", name="Shape")
     words = page.locator(".figure-words")
     expect(words).to_contain_text("memory-bound")
@@ -90,7 +93,7 @@ def test_every_kind_of_figure_at_360_px(open_page, complaints):
     page = open_page("/learn/tiles-and-waves?step=last-wave", width=360, height=740)
     for address, figure in (
         ("/learn/tiles-and-waves?step=last-wave", ".waves rect.idle"),
-        ("/learn/ridge-point?step=classes", "svg.roofline"),
+        ("/learn/ridge-point?step=chips", "svg.roofline"),
         ("/learn/memory-bound?step=gate-replay", ".bars.trials .bar.measured"),
         ("/learn/when-to-stop?step=rules", ".bar.skipped"),
         ("/learn/split-k?step=measured-split", ".bar.limit"),
@@ -122,10 +125,10 @@ def test_a_teachers_own_lesson_with_two_mistakes(open_page, complaints):
     expect(lines).to_have_text("Line 15")
     text.fill(OWN.replace("lineer", "linear").replace("| bites", "| bytes"))
     expect(page.locator("#verdict .good")).to_be_visible()
-    expect(page.locator(".lesson-text")).to_contain_text("<b onclick=alert(1)>It</b> moves 34.6 MB.")
+    expect(page.locator("#lesson .lesson-text")).to_contain_text("<b onclick=alert(1)>It</b> moves 34.6 MB.")
     page.locator("input[value=matrix]").check()
     page.get_by_role("button", name="Check").click()
     expect(page.locator('.outcome [data-code="wrong"]')).to_contain_text("Few rows do few FLOP.")
     page.reload()
-    expect(page.locator(".lesson-text")).to_contain_text("34.6 MB")
+    expect(page.locator("#lesson .lesson-text")).to_contain_text("34.6 MB")
     assert not complaints, complaints

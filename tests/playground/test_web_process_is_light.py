@@ -49,7 +49,8 @@ def test_no_torch_and_nothing_of_the_engine_but_its_data(tmp_path):
     assert [m for m in modules if m.split(".")[0] in heavy] == []
     assert [m for m in at_start if m.split(".")[0] == "plotly"] == [], "plotly waits for the first figure"
     assert {m for m in modules if m.split(".")[0] == "engine"} <= {
-        "engine", "engine.classes", "engine.replay", "engine.words", "engine.export", "engine.export.history", "engine.export.package",
+        "engine", "engine.classes", "engine.replay", "engine.words", "engine.export",
+        "engine.export.history", "engine.export.package",
         "engine.session", "engine.session.events", "engine.session.event_base", "engine.session.script_events",
         "engine.session.trial_events", "engine.session.recording", "engine.session.spec", "engine.session.titles",
         "engine.session.kernel_text", "engine.session.fold", "engine.session.fold.figures",

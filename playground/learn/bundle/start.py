@@ -32,7 +32,8 @@ def python() -> str:
     if os.environ.get("PYTHON"):
         return os.environ["PYTHON"]
     own = VENV / "bin" / "python"
-    if own.exists():
+    done = VENV / "installed"  # an installation that was interrupted has none, and is begun again
+    if done.exists():
         return str(own)
     if not (HERE / "wheels").is_dir():
         if not all(importlib.util.find_spec(name) for name in ("daphne", "django", "markdown_it", "torch")):
@@ -41,10 +42,11 @@ def python() -> str:
                 "that has them: PYTHON=/path/to/python python3 start.py"
             )
         return sys.executable
-    print("Installing the packages of wheels/ into venv/ (the first time takes a minute) ...", flush=True)
+    print("Installing the packages of wheels/ into venv/ (the first start takes minutes) ...", flush=True)
     subprocess.run([sys.executable, "-m", "venv", str(VENV)], check=True)
     install = [str(own), "-m", "pip", "install", "--quiet", "--no-index", "--find-links", str(HERE / "wheels")]
     subprocess.run([*install, "-r", str(HERE / "wheels.txt")], check=True)
+    done.touch()
     return str(own)
 
 

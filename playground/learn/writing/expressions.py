@@ -31,11 +31,13 @@ class ExpressionError(ValueError):
 
 @dataclass
 class Scope:
-    """The names that expressions of a lesson may use. `values`: computed on first use and then kept."""
+    """The names that expressions of a lesson may use. `values`: computed on first use and then kept. `left`: calls of
+    functions that may still be made while a text is read; None: any number."""
 
     functions: Mapping[str, Callable[..., Any]]
     objects: dict[str, Any] = field(default_factory=dict)
     values: dict[str, Expression] = field(default_factory=dict)
+    left: int | None = None
 
     def __contains__(self, name: str) -> bool:
         return name in self.objects or name in self.values
@@ -135,6 +137,10 @@ def _value(node: ast.expr, scope: Scope) -> Any:
 def _call(node: ast.expr, name: str, arguments: list[ast.expr], named: list[ast.keyword], scope: Scope) -> Any:
     if name not in scope.functions:
         raise ExpressionError(f"There is no function {name!r}; there are {', '.join(sorted(scope.functions))}.")
+    if scope.left is not None:
+        scope.left -= 1
+        if scope.left < 0:
+            raise ExpressionError("The lesson computes too many numbers. Make two lessons of it.")
     values = [_value(argument, scope) for argument in arguments]
     if any(keyword.arg is None for keyword in named):
         raise ExpressionError(f"`{ast.unparse(node)}`: write each argument by itself.")

@@ -22,6 +22,8 @@ from playground.learn.writing.questions import Asked, QuestionError, ask
 
 LONGEST = 60_000  # characters
 MOST_STEPS = 40
+MOST_BLOCKS = 60  # works, programs and figures
+MOST_CALLS = 3000  # of functions, while a text is read
 LANGUAGES = ("en", "ko")
 _VALUE = re.compile(r"([A-Za-z_]\w*)\s*=\s*(\S.*)$")
 
@@ -201,6 +203,16 @@ def read(
     `translation`: the text of its translation into `language`. Then the mistakes are the translation's.
     """
     original = _Original()
+    original.scope.left = MOST_CALLS
+    try:
+        return _both(text, slug, source, translation, language, original)
+    finally:
+        original.scope.left = None
+
+
+def _both(
+    text: str, slug: str, source: str, translation: str, language: str, original: _Original
+) -> tuple[Lesson | None, list[Mistake]]:
     if len(text) > LONGEST:
         return None, [Mistake(1, f"A lesson has at most {LONGEST:,} characters; this one has {len(text):,}.")]
     lesson, mistakes = _read(text, slug, source, original, None)
@@ -214,6 +226,7 @@ def _read(
 ) -> tuple[Lesson | None, list[Mistake]]:
     raw = blocks.split(text)
     reader = _Reader(raw, original, first is not None)
+    _few_blocks(raw)
     parts = [*raw.opening, *(part for step in raw.steps for part in step.parts)]
     for part in sorted(parts, key=lambda p: p.block is not None and p.block.name == "values"):  # they use the others
         reader.define(part)
@@ -243,6 +256,21 @@ def _read(
     languages = ("en",) if first is None else ("en", language)
     lesson = Lesson(slug, title, minutes, language, tuple(steps), summary, terms, source, languages, text)
     return lesson, _sorted(reader.mistakes)
+
+
+def _few_blocks(raw: Raw) -> None:
+    """Leave out what is beyond MOST_BLOCKS: a text from anybody is read while its author waits."""
+    count = 0
+    for holder in [raw.opening, *(step.parts for step in raw.steps)]:
+        for part in list(holder):
+            if part.block is None or part.block.name not in ("work", "program", "figure"):
+                continue
+            count += 1
+            if count > MOST_BLOCKS:
+                holder.remove(part)
+                if count == MOST_BLOCKS + 1:
+                    text = f"A lesson has at most {MOST_BLOCKS} works, programs and figures."
+                    raw.mistakes.append(Mistake(part.line, text, "Make two lessons of it."))
 
 
 def _sorted(mistakes: list[Mistake]) -> list[Mistake]:

@@ -101,7 +101,7 @@ function picture(device, cls, points, at, word, choose) {
     text(x(now.intensity), Math.min(y(now.rate) + 26, H - BOX.bottom - 6), now.label,
       x(now.intensity) > W * 0.7 ? "end" : x(now.intensity) < W * 0.3 ? "start" : "middle", "now-label"),
     text((BOX.left + W) / 2, H - 6, word("axis_x"), "middle", "axis"),
-    svg("text", { x: 0, y: 0, transform: `translate(14 ${H / 2}) rotate(-90)`, "text-anchor": "middle", class: "axis-y" },
+    svg("text", { transform: `translate(14 ${H / 2}) rotate(-90)`, "text-anchor": "middle", class: "axis-y" },
       word("axis_y")),
   );
 }

@@ -17,7 +17,8 @@ WORK = "```work w\nx: f16[8, 8] input\nreturn x\n```\n"
 ASK = "## predict p: P\n```question choice\nask: A?\noption a: A\noption b: B\nright: {}\n```\n"
 HOSTILE = """## read a: <img src=x onerror=alert(1)>
 <script>alert(1)</script> <img src=x onerror=alert(1)> ![p](https://x.example/a.png) <https://x.example>
-[a](javascript:alert(1)) [b](JaVaScRiPt:alert(1)) [c](//x.example) [d](data:text/html,x) [e](https://x.example/"onclick=1)
+[a](javascript:alert(1)) [b](JaVaScRiPt:alert(1)) [c](//x.example) [d](data:text/html,x)
+[e](https://x.example/"onclick=1)
 [f](/language) [g](http://x.example) [h](/\\x.example) [i](vbscript:x) <a href="javascript:1">x</a> &lt;b&gt;
 | a | b |
 |---|---|
@@ -73,6 +74,14 @@ def test_the_example_of_the_page_has_no_mistake():
 def test_a_mistake_has_its_line(text, line, words):
     rows = mistakes(text)
     assert any(at == line and words in said_text for at, said_text in rows), rows
+
+
+def test_a_text_cannot_keep_the_server_busy():
+    many = HEAD + "## read a: A\n" + "{{max(1, 2)}}\n" * 3100
+    assert any("too many numbers" in text for _, text in mistakes(many))
+    works = "".join(f"```work w{i} hidden\nx: f16[8] input\nreturn x\n```\n" for i in range(70))
+    assert [line for line, text in mistakes(HEAD + "## read a: A\n" + works) if "at most 60" in text] == [247]
+    assert mistakes("x" * 60_001)[0][1].startswith("A lesson has at most 60,000")
 
 
 def test_two_mistakes_are_named_at_once():
