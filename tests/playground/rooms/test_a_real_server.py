@@ -115,13 +115,13 @@ def test_a_message_is_answered_as_the_table_says(house, places):
 
 def test_the_wall_moves_with_every_answer_and_a_reset_seat_is_shut_out(house, room):
     ada, grace = seat(house, room, "Ada"), seat(house, room, "Grace")
-    with WebSocket(house.port, f"/ws/w/{room['code']}") as wall, WebSocket(house.port, f"/ws/w/{room['code']}") as page:
-        wall.send({"token": room["teacher_token"]})
+    path = f"/ws/w/{room['code']}"
+    with WebSocket(house.port, path) as page, WebSocket(house.port, path) as wall:
         page.send({"token": ada["X-Seat-Token"], "after": 0})
         assert [e["kind"] for e in page.until("events")["events"]] == ["room.opened", "seat.joined"]
+        wall.send({"token": room["teacher_token"]})
+        assert wall.until("online")["online"] == [1]
         assert len(wall.until("events")["events"]) == 3
-        while 1 not in wall.until("online")["online"]:
-            pass
         send(house, room, grace, STEP, "sum", "a")
         (event,) = wall.until("events")["events"]
         assert (event["kind"], event["seat"], event["data"]["right"]) == ("seat.answered", 2, False)
