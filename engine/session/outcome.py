@@ -44,7 +44,10 @@ def summary(why: str, journal: Journal, classes: Sequence[str], state: State) ->
 def _pytorch_alone(journal: Journal, classes: Sequence[str]) -> str:
     """The sentence for a session without a trial."""
     times = {e.cls: e for e in reversed(journal.of(events.Baseline)) if e.cls in classes}
-    each = ", ".join(f"{baseline_name(e.name)} takes {e.time.ms:.3g} ms {_kind(e)}" for e in times.values())
+    each = ", ".join(
+        f"{baseline_name(e.name)} takes {e.time.ms:.3g} ms {_kind(e)}"
+        for e in sorted(times.values(), key=lambda e: classes.index(e.cls))
+    )
     return f"PyTorch stays: {each}." if each else "PyTorch stays."
 
 

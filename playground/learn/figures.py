@@ -104,7 +104,7 @@ def _graphs(fields: _Fields, scope: Scope, texts: dict[str, str]) -> list[tuple[
             )
         works.append((name, graph))
     for key, value, line in fields.labelled("sweep"):
-        match = re.fullmatch(r"(\w+)\s+(\d+)\s*=\s*([\d\s,]+)", value)
+        match = re.fullmatch(r"(\w{1,64})\s{1,20}(\d{1,20})\s{0,20}=\s{0,20}(\d[\d\s,]*)", value)
         if not match or match[1] not in texts:
             fix = "Write `sweep rows: layer 1024 = 16 64 256`: a work block, the size to change, its values."
             raise FigureError(line, "This sweep cannot be read.", fix)

@@ -16,14 +16,15 @@ function around(text, line) {
   });
 }
 
-/** The whole message: `end` of the session, its source, and the link to correct its text. */
+/** The whole message, also of a session whose module has no program: `end` of the session, its source, and the link to correct its text. */
 export function refusalOf(end, text, fork) {
   const refused = end.state === "refused";
-  const unasked = ["no_key", "endpoint"].includes(end.code); // nothing is wrong with the text
   const listed = end.covered.map(({ kind, names }) => [h("dt", {}, kind), h("dd", {}, names)]);
+  const unasked = ["no_key", "endpoint"].includes(end.code); // nothing is wrong with the text
   return h("section", { class: "refusal", role: "alert" },
     h("h2", {}, unasked ? "The model could not be asked"
-      : refused ? "This cannot be optimised as it is" : "The session failed"),
+      : refused ? "This cannot be optimised as it is"
+      : end.state === "done" ? "No part of this is a program yet, so PyTorch stays" : "The session failed"),
     h("p", { id: "refusal-reason" }, marked(sentence(end.reason))),
     end.line ? h("figure", {}, h("figcaption", {}, `Line ${end.line}`), h("pre", {}, around(text, end.line))) : null,
     listed.length ? h("details", { id: "covered" }, h("summary", {}, "What is covered"), h("dl", {}, listed)) : null,

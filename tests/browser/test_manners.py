@@ -95,8 +95,8 @@ def test_the_first_view_is_light_and_all_our_own(app, open_page, finished):
         for url in set(first):
             size += len(gzip.compress(page.request.get(url).body(), 9))
         assert size < LIMIT, f"{path} weighs {size / 1024:.0f} KiB"
-        if path == "/":
-            assert not any("plotly" in u for u in got)
+        plotly = next((i for i, u in enumerate(got) if "plotly" in u), len(got))
+        assert plotly > max(i for i, u in enumerate(got) if u in first), "a chart comes after the page"
 
 
 def test_nothing_offends_the_policy(app, open_page, finished, complaints):

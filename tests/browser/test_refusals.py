@@ -30,25 +30,19 @@ LSTM = (
 )
 
 
-def test_what_is_covered_is_a_list_to_open_and_the_reason_goes_back_to_the_editor(open_page, complaints):
+def test_a_module_without_a_program_stays_pytorch_and_a_list_says_what_is_covered(open_page, complaints):
     page = open_page("/", width=360, height=740)
     paste(page, LSTM)
     page.keyboard.press("Control+Enter")
-    reason = page.locator("#refusal-reason")
-    reason.wait_for(timeout=60_000)
-    expect(reason).to_have_text("nn.LSTM (line 10) is not covered yet.")
+    refusal = page.locator("#session-error .refusal")
+    expect(refusal.locator("h2")).to_have_text("No part of this is a program yet, so PyTorch stays", timeout=60_000)
+    expect(page.locator("#refusal-reason")).to_contain_text("nn.LSTM (line 10) is not covered yet.")
+    expect(page.locator("#refusal-reason")).to_contain_text("PyTorch stays: PyTorch eager (TF32) takes")
     expect(page.locator("h1")).to_have_text("LSTM on 8 rows")
     expect(page.locator("#covered dd").first).to_be_hidden()
     page.locator("#covered summary").click()
     kinds = page.locator("#covered dt").all_inner_texts()
     assert kinds[0] == "products" and len(kinds) >= 4
-    no_sideways_scroll(page)
-
-    page.locator("#fix-it").click()
-    marks = page.locator("#diagnostics .diagnostic")
-    expect(marks).to_have_count(1)
-    expect(marks).to_contain_text("`nn.LSTM` (line 10) is not covered yet.")
-    assert page.locator(".cm-activeLine").inner_text().strip() == "return self.rnn(x)[0]"
     no_sideways_scroll(page)
     assert not complaints, complaints
 
@@ -70,12 +64,17 @@ def test_a_refused_module_is_told_once_and_clearly(open_page, complaints, what):
     page.wait_for_selector("#editor .cm-content")
     text = page.locator("#editor .cm-content").inner_text()
     assert source.splitlines()[3] in text
+    if what == "shapes that do not match":
+        expect(page.locator("#diagnostics .diagnostic")).to_have_count(1)
+        assert page.locator(".cm-activeLine").inner_text().strip() == "return self.fc(x)"
     assert not complaints, complaints
 
 
 def test_an_empty_editor_is_told_so(open_page):
     page = open_page("/")
     page.locator("#editor .cm-content").click()
+    page.keyboard.press("ControlOrMeta+a")
+    page.keyboard.press("Delete")
     page.keyboard.press("Control+Enter")
     expect(page.locator("#form-error")).to_contain_text("There is no module yet")
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests.browser.conftest import MODULE
+from tests.browser.conftest import MODULE, paste
 
 
 @pytest.fixture(scope="module")
@@ -22,6 +22,7 @@ def test_a_person_reads_what_is_sent_where_before_the_first_call(open_page, rehe
     box = page.locator("#option-triage")
     assert box.is_checked()
     box.uncheck()
+    page.wait_for_timeout(500)  # the draft is stored a moment after the last change
     assert page.evaluate("JSON.parse(Object.values(localStorage).find(v => v.includes('strategyOptions')))")
 
 
@@ -68,8 +69,7 @@ KERNEL = "import torch\n\n\ndef kernel(x, *rest):\n    return torch.nn.functiona
 
 def test_a_session_starts_from_a_kernel_of_the_person(app, open_page):
     page = open_page("/")
-    page.locator("#editor .cm-content").click()
-    page.keyboard.insert_text(MODULE)
+    paste(page, MODULE)
     page.locator("#kernel-first summary").click()
     page.locator("#kernel").fill("nothing that runs")
     page.locator("#run").click()

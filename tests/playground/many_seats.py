@@ -244,6 +244,9 @@ def main() -> int:
     about = {
         "what": "a room of seats behind one address, modelled device: predictions, no GPU",
         "date": datetime.datetime.now(datetime.UTC).date().isoformat(),
+        "gpu": None,
+        "driver": None,
+        "toolchain": None,
         "command": f"python -m tests.playground.many_seats --seats {args.seats} --minutes {args.minutes:g}",
     }
     result = about | result | {"faults": faults(result)}

@@ -63,6 +63,7 @@ def test_no_torch_and_nothing_of_the_engine_but_its_data(tmp_path):
         "engine.strategies", "engine.strategies.agent", "engine.strategies.api", "engine.strategies.registry",
         "engine.strategies.state", "engine.strategies.planner", "engine.strategies.sweep", "engine.strategies.writing",
         "engine.strategies.flat", "engine.strategies.best_of", "engine.strategies.chain",
+        "engine.strategies.pytorch_stays",
         "engine.strategies.mucutlass", "engine.strategies.mucutlass.options", "engine.llm.replies",
         "engine.strategies.two_stage", "engine.strategies.two_stage.options", "engine.strategies.two_stage.forms",
         "engine.strategies.two_stage.expressions",

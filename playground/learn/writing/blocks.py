@@ -13,7 +13,7 @@ from playground.learn.model import KINDS, Mistake
 BLOCKS = ("values", "work", "program", "question", "figure", "yours", "hint")
 HEAD = ("title", "minutes", "summary", "terms", "language")
 _STEP = re.compile(r"##\s+(\w+)\s+([a-z][a-z0-9-]*)\s*:\s*(\S.*)$")
-_FENCE = re.compile(r"(```+)\s*([a-z]*)\s*(.*?)\s*$")
+_FENCE = re.compile(r"^(`{3,40})(?!`)\s{0,20}([a-z]{0,40})(.*)$")
 
 
 @dataclass

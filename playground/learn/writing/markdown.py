@@ -15,7 +15,7 @@ from markdown_it import MarkdownIt
 
 from playground.learn.writing.expressions import ExpressionError, Scope, read
 
-BRACES = re.compile(r"\{\{(.*?)\}\}", re.S)
+BRACES = re.compile(r"\{\{([^{}]{0,500})\}\}")
 _FENCE = re.compile(r"^( {0,3})(```+|~~~+)")
 _PLAIN = re.compile(r"[\w .,:%/+()×·-]*")
 

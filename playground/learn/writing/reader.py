@@ -25,7 +25,7 @@ MOST_STEPS = 40
 MOST_BLOCKS = 60  # works, programs and figures
 MOST_CALLS = 3000  # of functions, while a text is read
 LANGUAGES = ("en", "ko")
-_VALUE = re.compile(r"([A-Za-z_]\w*)\s*=\s*(\S.*)$")
+_VALUE = re.compile(r"^([A-Za-z_]\w{0,63})\s{0,20}=\s{0,20}(\S.*)$")
 
 
 @dataclass

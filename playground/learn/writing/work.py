@@ -22,10 +22,11 @@ from sol.graph import DTYPE_BYTES, Op, OpGraph, Tensor
 KINDS = ("input", "parameter")
 MOST_LINES = 60
 LARGEST = 1 << 40  # elements
-_NAME = r"[A-Za-z_]\w*"
-_DECLARED = re.compile(rf"({_NAME}):\s*(\w+)\[([\d,\s]+)\]\s*(\w*)$")
-_CALL = re.compile(rf"({_NAME})\s*=\s*({_NAME})\((.*)\)$")
-_RETURN = re.compile(rf"return\s+({_NAME}(?:\s*,\s*{_NAME})*)$")
+_NAME = r"[A-Za-z_]\w{0,63}"
+# Bounded, so that no line of a stranger's lesson takes long to refuse.
+_DECLARED = re.compile(rf"^({_NAME}):\s{{0,20}}(\w{{1,20}})\[([\d,\s]{{1,200}})\]\s{{0,20}}(\w{{0,20}})$")
+_CALL = re.compile(rf"^({_NAME})\s{{0,20}}=\s{{0,20}}({_NAME})\((.*)\)$")
+_RETURN = re.compile(rf"^return\s{{1,20}}({_NAME}(?:\s{{0,20}},\s{{0,20}}{_NAME})*)$")
 
 
 class WorkError(ValueError):

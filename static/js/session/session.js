@@ -119,7 +119,8 @@ function draw() {
   profile.draw(now, n, live);
   owner.draw(live, n);
   if (live.end && live.trials.size) replay.ready(log);
-  const nothing = Boolean(live.end) && live.trials.size === 0; // refused before any trial: the message is enough
+  // Refused before any trial: the message is enough.
+  const nothing = Boolean(live.end) && live.trials.size === 0 && live.end.state !== "done";
   $("panes").hidden = document.querySelector(".panes-nav").hidden = nothing;
   refusal(now);
   regions.draw(now);
@@ -133,7 +134,8 @@ const soon = throttle(draw, 60);
 let toldRefusal = false;
 async function refusal(now) {
   const end = now.end;
-  const bad = end && ["refused", "failed"].includes(end.state);
+  const untried = end?.state === "done" && !now.trials.size && now.coverage && !now.coverage.regions.length;
+  const bad = end && (["refused", "failed"].includes(end.state) || untried);
   $("session-error").hidden = !bad;
   if (!bad || toldRefusal) return;
   toldRefusal = true;
