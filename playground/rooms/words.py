@@ -1,6 +1,6 @@
-"""The words of a student's pages in a reader's language, by Django's translations (playground/rooms/locale).
+"""The words of a room's pages in a reader's language, by Django's translations (playground/rooms/locale).
 
-The teacher's wall and the refusals of the API are in English.
+Those of the teacher's scripts, and the refusals, are in texts.py.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ SCRIPT = {
     "refused": gettext_noop("Ended"),
     "missing": gettext_noop("Gone"),
 }
-# What the templates say (room.html, workshops.html), so that a test finds each of them here.
+# What the templates say (base, workshops, room, room_new and wall.html), so that a test finds each of them here.
 PAGE = (
     gettext_noop("Workshops"),
     gettext_noop("Learn together how fast a GPU can be. A teacher opens a room; students join it with its code."),
@@ -59,6 +59,44 @@ PAGE = (
     gettext_noop("Start from"),
     gettext_noop("PyTorch module"),
     gettext_noop("Run"),
+    gettext_noop("Skip to content"),
+    gettext_noop("Pages"),
+    gettext_noop("Playground"),
+    gettext_noop("Gallery"),
+    gettext_noop("My sessions"),
+    gettext_noop("Theme"),
+    gettext_noop("QR code of the room"),
+    gettext_noop("Wall of room"),
+    gettext_noop("This is a teacher's wall"),
+    gettext_noop("Open the teacher's link of this room. It was shown when the room was opened."),
+    gettext_noop("Seats that answered this step"),
+    gettext_noop("Only this machine can open the address above. The README says how to start the app for a network."),
+    gettext_noop("Controls of the room"),
+    gettext_noop("Projected seat"),
+    gettext_noop("Seats"),
+    gettext_noop("Nobody has joined yet. Show the code or the QR code on the projector."),
+    gettext_noop("What moved between the two tests"),
+    gettext_noop(
+        "Students join with a code and a nickname. You get a teacher's link, which shows every answer as it comes."
+    ),
+    gettext_noop("Only this machine can open this address."),
+    gettext_noop(
+        "For students in the same network, open this page at the address of this machine, after this start of the app:"
+    ),
+    gettext_noop("Title"),
+    gettext_noop("Speed of light, Monday morning"),
+    gettext_noop("Lessons"),
+    gettext_noop("Your own lessons"),
+    gettext_noop("Markdown files. The form is shown on the page that checks a lesson."),
+    gettext_noop("Files"),
+    gettext_noop("Pace"),
+    gettext_noop("Students go at their own pace"),
+    gettext_noop("I open each step for all"),
+    gettext_noop("Test"),
+    gettext_noop("Ask the questions of the lessons before and after, and report what moved"),
+    gettext_noop("Seats at most"),
+    gettext_noop("Deadline, for homework (your local time; may stay empty)"),
+    gettext_noop("Open the room"),
 )
 
 
