@@ -28,7 +28,7 @@ from playground.access.answers import Refused
 from playground.learn import LANGUAGES, library, listed
 from playground.learn.words import language_of
 from playground.models import Room
-from playground.rooms import names, plan, rules, texts, words
+from playground.rooms import names, plan, rules, words
 from playground.views import private
 
 LONELY = ("localhost", "localhost.localdomain")
@@ -65,7 +65,7 @@ def room(request: HttpRequest, code: str) -> HttpResponse:
 def _page(request: HttpRequest, template: str, context: dict) -> HttpResponse:
     """A page in the reader's language."""
     language = language_of(request)
-    spoken = {"words": words.words(language), "texts": texts.texts(language), "language": language}
+    spoken = {"words": words.words(language), "texts": words.texts(language), "language": language}
     context = {**context, "boot": context.get("boot", {}) | spoken}
     with translation.override(language):
         response = render(request, template, context | {"language": language, "page_language": language})

@@ -1,6 +1,6 @@
 // The form that opens a room, and goes on to its wall.
 import { $, boot, h, request } from "../page.js";
-import { inLanguage, told, tr } from "./texts.js";
+import { inLanguage, reasonOf, tr } from "./texts.js";
 
 const texts = []; // own lessons: {name, text}
 
@@ -55,7 +55,7 @@ $("new-room").addEventListener("submit", async (e) => {
   try {
     await open();
   } catch (problem) {
-    $("error").textContent = told(problem);
+    $("error").textContent = reasonOf(problem);
     $("error").hidden = false;
   }
 });

@@ -6,7 +6,7 @@ import { Channel, showStatus } from "./channel.js";
 import { quiz } from "./quiz.js";
 import { MySession } from "./my_session.js";
 import { Seat } from "./seat.js";
-import { told } from "./texts.js";
+import { reasonOf } from "./texts.js";
 import { apply, begin, isOpen, sections } from "./state.js";
 
 const word = (key) => boot.words[key] ?? key;
@@ -24,7 +24,7 @@ const seat = new Seat(boot.code, boot.language, (number) => {
 const session = new MySession(seat, () => room, say);
 
 function fail(e) {
-  $("error").textContent = told(e);
+  $("error").textContent = reasonOf(e);
   $("error").hidden = false;
 }
 
@@ -47,7 +47,7 @@ $("join-form").addEventListener("submit", async (e) => {
     await seat.join($("nickname").value);
     await enter();
   } catch (problem) {
-    $("join-error").textContent = told(problem);
+    $("join-error").textContent = reasonOf(problem);
     $("join-error").hidden = false;
   }
 });
@@ -153,7 +153,7 @@ async function check(key, answer, all = false) {
     const reply = await seat.answer(key, answer, all);
     return reply.outcome ?? { right: null, code: "stored", html: "" };
   } catch (e) {
-    if (e.status !== 422) throw new Told(told(e), "", e.status);
+    if (e.status !== 422) throw new Told(reasonOf(e), "", e.status);
     return { right: false, code: "unreadable", html: h("span", {}, e.message).innerHTML };
   }
 }

@@ -27,4 +27,4 @@ function sentence(text) {
 }
 
 /** Why a request was refused, and the way out: {message, fix} of an error. */
-export const told = (e) => `${sentence(e.message)} ${e.fix ? sentence(e.fix) : ""}`.trim();
+export const reasonOf = (e) => `${sentence(e.message)} ${e.fix ? sentence(e.fix) : ""}`.trim();

@@ -4,7 +4,7 @@ import { $, boot, copy, h, request, throttle } from "../page.js";
 import { Channel, showStatus } from "./channel.js";
 import { controls, shortcut } from "./controls.js";
 import { apply, begin } from "./state.js";
-import { inLanguage, told, tr } from "./texts.js";
+import { inLanguage, reasonOf, tr } from "./texts.js";
 import { Tiles, nameOf, stateOf } from "./tiles.js";
 
 const NAME = `ucutlass-teacher-${boot.code}`;
@@ -21,7 +21,7 @@ const wall = {
 };
 
 function fail(e) {
-  $("error").textContent = told(e);
+  $("error").textContent = reasonOf(e);
   $("error").hidden = false;
 }
 
@@ -262,7 +262,7 @@ async function start() {
 
 start().catch((e) => {
   $("no-token").hidden = e.status !== 403;
-  $("no-token-why").textContent = told(e);
+  $("no-token-why").textContent = reasonOf(e);
   if (e.status !== 403) {
     $("wall").hidden = false;
     fail(e);

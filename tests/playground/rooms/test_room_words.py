@@ -8,14 +8,14 @@ import pytest
 from playground.conf import ROOT
 from playground.learn import catalogue
 from playground.learn import words as of_lessons
-from playground.rooms import texts, words
+from playground.rooms import words
 
 TRANSLATED = re.compile(r"""\{% trans ("|')(.*?)\1 %\}""")
 SCRIPTS = ("room", "quiz", "my_session")
 
 
 def test_no_word_of_a_rooms_pages_is_missing_in_korean():
-    messages = {*words.SCRIPT.values(), *words.PAGE, *texts.WALL, *texts.REFUSALS}
+    messages = {*words.SCRIPT.values(), *words.PAGE, *words.WALL, *words.REFUSALS}
     for name in ("base", "room", "room_new", "wall", "workshops"):
         messages |= {text for _, text in TRANSLATED.findall((ROOT / f"templates/{name}.html").read_text())}
     elsewhere = catalogue.read((ROOT / "playground/learn/locale/ko/LC_MESSAGES/django.po").read_text())
@@ -38,7 +38,7 @@ def test_every_text_of_the_teachers_scripts_is_in_the_table():
     for path in (ROOT / "static/js/rooms").glob("*.js"):
         used |= set(re.findall(r'\btr\(\s*"([^"]+)"', path.read_text()))
     states = {"queued", "running", "ended", "measured", "predicted"}  # of a session: the scripts ask by its value
-    assert len(used) > 50 and used ^ {*texts.WALL} == states
+    assert len(used) > 50 and used ^ {*words.WALL} == states
 
 
 def holes(node: ast.expr) -> str | None:
@@ -53,24 +53,26 @@ def holes(node: ast.expr) -> str | None:
 
 def test_every_refusal_of_a_rooms_api_is_in_the_table():
     """What `Refused` is called with: texts, and the names error, fix, words and constants that hold one."""
-    found = set()
+    refusals = set()
     for path in (ROOT / "playground/rooms").glob("*.py"):
         for node in ast.walk(ast.parse(path.read_text())):
             match node:
-                case ast.Call(func=ast.Name("Refused"), args=[_, *said]):
-                    found |= {holes(part) for one in said for part in ast.walk(one) if isinstance(part, ast.JoinedStr)}
-                    found |= {holes(one) for one in said}
+                case ast.Call(func=ast.Name("Refused"), args=[_, *parts]):
+                    refusals |= {
+                        holes(part) for one in parts for part in ast.walk(one) if isinstance(part, ast.JoinedStr)
+                    }
+                    refusals |= {holes(one) for one in parts}
                 case ast.Assign(targets=[ast.Name("error" | "fix" | "SEATS_OF_IT" | "STEPS_OF_IT")], value=value):
-                    found.add(holes(value))
-    table = {re.sub(r"\{\w+\}", "{}", text) for text in texts.REFUSALS}
-    assert len(found) > 50 and found - {None} - table == set()
+                    refusals.add(holes(value))
+    table = {re.sub(r"\{\w+\}", "{}", text) for text in words.REFUSALS}
+    assert len(refusals) > 50 and refusals - {None} - table == set()
 
 
 @pytest.mark.django_db
 def test_the_teachers_pages_speak_korean_and_a_missing_text_is_in_english(visit, monkeypatch):
-    assert texts.texts("en") == {}
-    monkeypatch.setattr(texts, "WALL", ("Pause", "Not translated yet"))
-    korean = texts.texts("ko")
+    assert words.texts("en") == {}
+    monkeypatch.setattr(words, "WALL", ("Pause", "Not translated yet"))
+    korean = words.texts("ko")
     assert korean["Pause"] == "잠시 멈춤" and korean["Not translated yet"] == "Not translated yet"
     room = visit()
     for path, words_of_it in (("/w/new", "진행 방식"), (f"/w/{room.code}/wall", "선생님 화면입니다")):
