@@ -54,7 +54,7 @@ hint: Divide the FLOP by the bytes, and compare with the ridge point.
 def _page(request: HttpRequest, template: str, boot: dict[str, Any], **context: Any) -> HttpResponse:
     language = words.language_of(request)
     boot |= {"words": words.words(language), "language": language}
-    context |= {"boot": boot, "language": language, "languages": words.NAMES.items()}
+    context |= {"boot": boot, "language": language, "page_language": language, "languages": words.NAMES.items()}
     with translation.override(language):
         response = render(request, template, context)
     response["Content-Language"] = language

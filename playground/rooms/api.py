@@ -74,6 +74,7 @@ class RoomAnswerIn(Schema):
     answer: Any
     attempt: str = Field("", max_length=40)
     show: bool = False
+    lang: Literal["en", "ko"] = Field("en", description="of the verdict's words")
 
 
 class TeacherIn(Schema):
@@ -207,7 +208,7 @@ def look(request: HttpRequest, code: str, body: StepIn, x_seat_token: str = Head
 @router.post("/rooms/{code}/answers", response={201: dict}, summary="Answer a step (seat)")
 def answer(request: HttpRequest, code: str, body: RoomAnswerIn, x_seat_token: str = Header("")):
     seat = seated(request, code, x_seat_token)
-    return Status(201, rules.answer(seat, body.step, body.answer, body.attempt, body.show))
+    return Status(201, rules.answer(seat, body.step, body.answer, body.attempt, body.show, body.lang))
 
 
 @router.get("/rooms/{code}/answers", summary="How the room answered a step, after one's own answer (seat)")

@@ -69,6 +69,18 @@ def lessons_of(plan: dict[str, Any], language: str = "en") -> dict[str, Lesson]:
     return lessons
 
 
+def titles(plan: dict[str, Any], language: str) -> dict[str, str]:
+    """{LESSON or LESSON/STEP: its title} in a language. Empty in English, and for a lesson that is no longer there."""
+    if language == "en":
+        return {}
+    try:
+        lessons = lessons_of(plan, language)
+    except Refused:
+        return {}
+    steps = {f"{slug}/{step.id}": step.title for slug, lesson in lessons.items() for step in lesson.steps}
+    return steps | {slug: lesson.title for slug, lesson in lessons.items()}
+
+
 def outline(lessons: dict[str, Lesson]) -> list[dict[str, Any]]:
     """The lessons for a list: {slug, title, minutes}."""
     return [{"slug": slug, "title": lesson.title, "minutes": lesson.minutes} for slug, lesson in lessons.items()]

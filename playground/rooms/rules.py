@@ -163,7 +163,7 @@ def look(seat: Seat, key: str) -> None:
     log.append(seat.room_id, decide)
 
 
-def answer(seat: Seat, key: str, value: Any, attempt: str, show: bool = False) -> dict[str, Any]:
+def answer(seat: Seat, key: str, value: Any, attempt: str, show: bool = False, lang: str = "en") -> dict[str, Any]:
     """Check an answer and store it: {step, tries, answer, right, outcome}. The same `attempt` is stored once. `show`:
     give the right answer too, in a lesson. Raises Refused."""
     limited(limits.seats, [f"seat {seat.id}"], "messages of this seat")
@@ -172,7 +172,7 @@ def answer(seat: Seat, key: str, value: Any, attempt: str, show: bool = False) -
     room = Room.objects.filter(code=seat.room_id).first()
     if room is None:
         raise log.GONE
-    outcome = checked_answer(plan.lessons_of(room.plan), key, value, show and ":" not in key)
+    outcome = checked_answer(plan.lessons_of(room.plan, lang), key, value, show and ":" not in key)
     replies: list[dict[str, Any]] = []
 
     def decide(room: Room, state: RoomState) -> log.Items:

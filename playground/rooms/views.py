@@ -2,8 +2,10 @@
 
 workshops.html  the door: a code, or a new room
 room_new.html   boot = {lessons: [{slug, title, ...}], seats, most_seats, trials, lonely: nobody else reaches this host}
-room.html       boot = {code, join_url, ws_path, words, language}
-wall.html       boot = {code, join_url, ws_path, lonely, token: the teacher's, or null}
+room.html       boot = {code, join_url, ws_path, titles}
+wall.html       boot = {code, join_url, ws_path, titles, lonely, token: the teacher's, or null}
+
+Each boot has words, texts and language too; titles: {LESSON or LESSON/STEP: title} in that language.
 """
 
 from __future__ import annotations
@@ -17,6 +19,7 @@ from django.http import Http404, HttpRequest, HttpResponse
 from django.shortcuts import redirect, render
 from django.urls import reverse
 from django.utils import translation
+from django.utils.translation import gettext
 from django.views.decorators.http import require_safe
 
 from playground import conf
@@ -44,11 +47,11 @@ def door(request: HttpRequest) -> HttpResponse:
 @require_safe
 def new(request: HttpRequest) -> HttpResponse:
     boot = {
-        "lessons": [listed(lesson) for lesson in library()],
+        "lessons": [listed(lesson) for lesson in library(language_of(request))],
         "seats": min(40, conf.get("UCUTLASS_ROOM_SEATS")), "most_seats": conf.get("UCUTLASS_ROOM_SEATS"),
         "trials": plan.TRIALS, "lonely": lonely(request),
     }  # fmt: skip
-    return render(request, "room_new.html", {"boot": boot})
+    return _page(request, "room_new.html", {"boot": boot})
 
 
 @require_safe
@@ -56,16 +59,16 @@ def new(request: HttpRequest) -> HttpResponse:
 def room(request: HttpRequest, code: str) -> HttpResponse:
     """A student's page: it asks for a nickname, and then shows the lessons."""
     row = _room(request, code)
-    language = language_of(request)
-    boot = _boot(request, row) | {"words": words.words(language), "language": language}
-    return _page(request, "room.html", {"boot": boot, "room": row})
+    return _page(request, "room.html", {"boot": _boot(request, row), "room": row})
 
 
 def _page(request: HttpRequest, template: str, context: dict) -> HttpResponse:
     """A page in the reader's language."""
     language = language_of(request)
+    spoken = {"words": words.words(language), "texts": words.texts(language), "language": language}
+    context = {**context, "boot": context.get("boot", {}) | spoken}
     with translation.override(language):
-        response = render(request, template, context | {"language": language})
+        response = render(request, template, context | {"language": language, "page_language": language})
     response["Content-Language"] = language
     response["Vary"] = "Accept-Language"
     return response
@@ -98,8 +101,10 @@ def teacher(request: HttpRequest, code: str, token: str) -> HttpResponse:
 def _wall(request: HttpRequest, room: Room, token: str | None) -> HttpResponse:
     boot = _boot(request, room) | {"token": token, "lonely": lonely(request)}
     qr = segno.make(boot["join_url"], error="m", micro=False)
-    picture = qr.svg_inline(scale=4, border=2, dark="#000", light="#fff", omitsize=True, title="QR code of the room")
-    return render(request, "wall.html", {"boot": boot, "room": room, "qr": picture})
+    with translation.override(language_of(request)):
+        title = gettext("QR code of the room")
+    picture = qr.svg_inline(scale=4, border=2, dark="#000", light="#fff", omitsize=True, title=title)
+    return _page(request, "wall.html", {"boot": boot, "room": room, "qr": picture})
 
 
 def _room(request: HttpRequest, code: str) -> Room:
@@ -114,7 +119,8 @@ def _room(request: HttpRequest, code: str) -> Room:
 
 def _boot(request: HttpRequest, room: Room) -> dict:
     join_url = request.build_absolute_uri(reverse("room", args=[room.code]))
-    return {"code": room.code, "join_url": join_url, "ws_path": f"/ws/w/{room.code}"}
+    titles = plan.titles(room.plan, language_of(request))
+    return {"code": room.code, "join_url": join_url, "ws_path": f"/ws/w/{room.code}", "titles": titles}
 
 
 def lonely(request: HttpRequest) -> bool:

@@ -53,7 +53,7 @@ def test_the_session_page_fits_360_px_in_every_pane(open_page, finished):
 def test_the_timeline_goes_by_keyboard(open_page, finished):
     page = open_page(f"{finished['view']}?trial=1")
     page.wait_for_selector('#timeline .trial[aria-current="true"]')
-    assert page.locator("#timeline").get_attribute("role") == "log"
+    expect(page.locator("[role=log] > #timeline")).to_be_visible()
     numbers = timeline(page)
     page.locator("body").press("j")
     expect(page.locator('#timeline .trial[aria-current="true"]')).to_have_attribute("data-trial", str(numbers[1]))

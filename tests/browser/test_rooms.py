@@ -1,5 +1,5 @@
 """A workshop as its people do it: a room opened, three seats joined, a lesson answered, the wall seen to move, a seat
-projected, paused and reset; homework with a deadline; by keyboard, at 360 px, in both themes."""
+projected, paused and reset; homework with a deadline; in Korean; by keyboard, at 360 px, in both themes."""
 
 import contextlib
 import json
@@ -157,6 +157,37 @@ def test_homework_ends_at_its_deadline(app, open_page):
     expect(page.locator(".outcome")).to_contain_text("it takes no more answers")
     page.reload()
     expect(page.locator("#state")).to_contain_text("The deadline was")
+
+
+def test_a_room_in_korean(open_page, complaints):
+    wall = open_page("/w?lang=ko")
+    wall.get_by_role("link", name="방 열기").press("Enter")
+    wall.get_by_label("제목").fill("월요일")
+    wall.get_by_role("button", name="방 열기").press("Enter")
+    expect(wall.locator("#link-state")).to_have_text("실시간")
+    code = wall.locator(".wall-join .code").text_content()
+    assert wall.url.endswith(f"/w/{code}/wall?lang=ko")
+
+    student = open_page(f"/w/{code}?lang=ko")
+    student.get_by_label("별명").fill("지은")
+    student.keyboard.press("Enter")
+    student.locator('[data-step="which"]').press("Enter")
+    student.locator('.lesson-step input[value="sum"]').check()
+    student.locator(".lesson-step").get_by_role("button", name="확인").click()
+    expect(student.locator(".outcome")).to_contain_text(re.compile("[가-힣]{2}"))
+    expect(wall.locator("#present")).to_contain_text("참가 1명 중 1명 접속 중")
+    expect(tile(wall, 1).locator(".mark.wrong .sr")).to_contain_text("틀림")
+
+    # a refusal, and what the wall still says in English
+    wall.locator("body").press("p")
+    expect(student.locator("#state")).to_contain_text("멈췄습니다")
+    student.locator('.lesson-step input[value="longer"]').check()
+    student.locator(".lesson-step").get_by_role("button", name="확인").click()
+    expect(student.locator(".outcome")).to_contain_text("선생님이 방을 잠시 멈췄습니다.")
+    left = set(re.findall(r"[A-Za-z]{4,}", wall.locator("#wall").inner_text()))
+    assert left <= {"JSON", "README", "http", *re.findall("[A-Za-z]+", code)}, left
+    ours = [c for c in complaints if "status of 4" not in c]
+    assert not ours, ours
 
 
 def test_the_apis_page_is_in_the_sites_theme(open_page, complaints):

@@ -175,6 +175,7 @@ function common(label) {
     nonce ? EditorView.cspNonce.of(nonce) : [],
     EditorView.contentAttributes.of({
       "aria-label": label,
+      tabindex: "0", // it is reached by Tab, read-only too, and scrolls by the arrow keys
       spellcheck: "false",
       autocapitalize: "off",
       autocorrect: "off",

@@ -5,7 +5,9 @@ import { forget, started } from "./started.js";
 
 const KEY = "ucutlass-owner-key";
 const REFRESH = 5000; // ms
-const COLUMNS = ["Session", "State", "Started", ""];
+const COLUMNS = ["Session", "State", "Started", h("span", { class: "sr" }, "Actions")];
+const head = () => h("thead", {}, h("tr", {}, COLUMNS.map((name) => h("th", { scope: "col" },
+  name.cloneNode?.(true) ?? name))));
 
 const key = () => localStorage.getItem(KEY) ?? "";
 const withKey = () => ({ "X-Owner-Key": key() });
@@ -64,7 +66,7 @@ const tokenOf = (t) =>
         : h("button", { type: "button", class: "button small", onclick: () => act(() => revoke(t.id)) }, "Revoke")),
     t.sessions.length
       ? h("div", { class: "table" }, h("table", {},
-          h("thead", {}, h("tr", {}, COLUMNS.map((name) => h("th", { scope: "col" }, name)))),
+          head(),
           h("tbody", {}, t.sessions.map(rowOf))))
       : h("p", { class: "faint" }, "No session yet."));
 
@@ -109,7 +111,7 @@ async function showStarted() {
   for (let i = 0; i < rows.length; i += 8) await Promise.all(rows.slice(i, i + 8).map(ask));
   $("started").replaceChildren(...(rows.length
     ? [h("div", { class: "table" }, h("table", {},
-        h("thead", {}, h("tr", {}, COLUMNS.map((name) => h("th", { scope: "col" }, name)))),
+        head(),
         h("tbody", {}, rows.map(startedRow))))]
     : []));
 }

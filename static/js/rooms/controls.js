@@ -1,5 +1,6 @@
 // The buttons above the wall, and their keys.
 import { h } from "../page.js";
+import { tr } from "./texts.js";
 
 const KEYS = { p: "pause", n: "next", h: "hint", a: "anonymous", m: "message" };
 
@@ -9,20 +10,20 @@ function buttons(wall, step) {
   const paced = room.open_to !== null;
   const last = paced && room.open_to + 1 >= room.steps.length;
   const run = [
-    ["pause", room.paused ? "Resume" : "Pause", "p", room.paused ? "primary" : ""],
-    paced ? ["next", last ? "Open all" : "Open the next step", "n", "primary"] : null,
-    ["all", paced ? "Let them run" : "Pace the room", "", ""],
-    step.part === "lesson" ? ["hint", "Hint for all", "h", ""] : null,
-    ["message", "Message…", "m", ""],
+    ["pause", room.paused ? tr("Resume") : tr("Pause"), "p", room.paused ? "primary" : ""],
+    paced ? ["next", last ? tr("Open all") : tr("Open the next step"), "n", "primary"] : null,
+    ["all", paced ? tr("Let them run") : tr("Pace the room"), "", ""],
+    step.part === "lesson" ? ["hint", tr("Hint for all"), "h", ""] : null,
+    ["message", tr("Message…"), "m", ""],
   ];
   return [
     ...(room.ended ? [] : run),
-    ["anonymous", wall.anonymous ? "Show names" : "Hide names", "a", ""],
-    ["csv", "Results (CSV)", "", ""],
-    ["json", "Results (JSON)", "", ""],
-    ["link", "Copy the teacher's link", "", ""],
-    room.ended ? null : ["end", "End…", "", ""],
-    ["remove", "Delete…", "", "danger"],
+    ["anonymous", wall.anonymous ? tr("Show names") : tr("Hide names"), "a", ""],
+    ["csv", tr("Results (CSV)"), "", ""],
+    ["json", tr("Results (JSON)"), "", ""],
+    ["link", tr("Copy the teacher's link"), "", ""],
+    room.ended ? null : ["end", tr("End…"), "", ""],
+    ["remove", tr("Delete…"), "", "danger"],
   ].filter(Boolean);
 }
 

@@ -1,5 +1,6 @@
 // The sessions that a student starts on the seat's account: a module, the search, and how far it is from the limit.
 import { $, h, request } from "../page.js";
+import { reasonOf } from "./texts.js";
 
 export class MySession {
   /** `say(key, values)`: the page's words. */
@@ -23,7 +24,7 @@ export class MySession {
   }
 
   fail(e) {
-    $("my-session").replaceChildren(h("p", { class: "notice bad", role: "alert" }, `${e.message} ${e.fix ?? ""}`));
+    $("my-session").replaceChildren(h("p", { class: "notice bad", role: "alert" }, reasonOf(e)));
   }
 
   async run() {

@@ -1,5 +1,6 @@
 // The form that opens a room, and goes on to its wall.
 import { $, boot, h, request } from "../page.js";
+import { inLanguage, reasonOf, tr } from "./texts.js";
 
 const texts = []; // own lessons: {name, text}
 
@@ -10,7 +11,7 @@ $("lessons").replaceChildren(
   ...boot.lessons.map((lesson, place) =>
     h("label", { class: "check" },
       h("input", { type: "checkbox", name: "lesson", value: lesson.slug, checked: place === 0 }),
-      h("span", {}, h("strong", {}, lesson.title), ` ${lesson.minutes} min`,
+      h("span", {}, h("strong", {}, lesson.title), ` ${lesson.minutes} ${tr("min")}`,
         h("small", { class: "faint" }, lesson.summary)))),
 );
 
@@ -28,7 +29,7 @@ function drawOwn() {
   $("own-list").replaceChildren(
     ...texts.map((one) =>
       h("li", {}, `${one.name} `,
-        h("button", { type: "button", class: "button small", onclick: remove(one) }, "Remove"))),
+        h("button", { type: "button", class: "button small", onclick: remove(one) }, tr("Remove")))),
   );
 }
 
@@ -45,7 +46,7 @@ async function open() {
       deadline: deadline ? new Date(deadline).getTime() / 1000 : null,
     },
   });
-  location.assign(new URL(room.teacher_url, location.href).pathname);
+  location.assign(inLanguage(new URL(room.teacher_url, location.href).pathname));
 }
 
 $("new-room").addEventListener("submit", async (e) => {
@@ -54,7 +55,7 @@ $("new-room").addEventListener("submit", async (e) => {
   try {
     await open();
   } catch (problem) {
-    $("error").textContent = `${problem.message} ${problem.fix ?? ""}`;
+    $("error").textContent = reasonOf(problem);
     $("error").hidden = false;
   }
 });

@@ -1,11 +1,12 @@
 // A student's page: join, then the lessons at the teacher's pace. The server checks every answer and keeps it.
-import { $, boot, h, request, throttle } from "../page.js";
+import { $, boot, h, request, throttle, Told } from "../page.js";
 import { mount } from "../learn/runner.js";
 import { fill, html } from "../learn/parts.js";
 import { Channel, showStatus } from "./channel.js";
 import { quiz } from "./quiz.js";
 import { MySession } from "./my_session.js";
 import { Seat } from "./seat.js";
+import { reasonOf } from "./texts.js";
 import { apply, begin, isOpen, sections } from "./state.js";
 
 const word = (key) => boot.words[key] ?? key;
@@ -16,14 +17,14 @@ let room = null;
 let section = null; // the part on the screen
 let runner = null;
 let channel = null;
-const seat = new Seat(boot.code, (number) => {
+const seat = new Seat(boot.code, boot.language, (number) => {
   $("unsent").hidden = number === 0;
   $("unsent").textContent = say("unsent", { n: number });
 });
 const session = new MySession(seat, () => room, say);
 
 function fail(e) {
-  $("error").textContent = `${e.message} ${e.fix ?? ""}`;
+  $("error").textContent = reasonOf(e);
   $("error").hidden = false;
 }
 
@@ -36,7 +37,7 @@ async function askName(why = "") {
   $("join-error").textContent = why;
   const about = await request(`/api/rooms/${boot.code}`);
   $("join-title").textContent = about.title;
-  $("join-about").textContent = about.lessons.map((lesson) => lesson.title).join(" · ");
+  $("join-about").textContent = about.lessons.map((one) => boot.titles[one.slug] ?? one.title).join(" · ");
   $("nickname").focus();
 }
 
@@ -46,7 +47,7 @@ $("join-form").addEventListener("submit", async (e) => {
     await seat.join($("nickname").value);
     await enter();
   } catch (problem) {
-    $("join-error").textContent = `${problem.message} ${problem.fix ?? ""}`;
+    $("join-error").textContent = reasonOf(problem);
     $("join-error").hidden = false;
   }
 });
@@ -58,7 +59,7 @@ $("leave").addEventListener("click", () => {
 
 async function enter() {
   try {
-    room = begin(await seat.get("seat"));
+    room = begin(await seat.get("seat"), boot.titles);
   } catch (e) {
     if (e.status !== 403) throw e;
     seat.forget();
@@ -152,7 +153,7 @@ async function check(key, answer, all = false) {
     const reply = await seat.answer(key, answer, all);
     return reply.outcome ?? { right: null, code: "stored", html: "" };
   } catch (e) {
-    if (e.status !== 422) throw e;
+    if (e.status !== 422) throw new Told(reasonOf(e), "", e.status);
     return { right: false, code: "unreadable", html: h("span", {}, e.message).innerHTML };
   }
 }

@@ -5,9 +5,9 @@ const FIRST_PAUSE = 1000; // ms
 const LONGEST_PAUSE = 15_000;
 
 export class Seat {
-  /** `onUnsent(number)`: how many answers wait to be sent. */
-  constructor(code, onUnsent) {
-    Object.assign(this, { code, onUnsent, name: `ucutlass-seat-${code}`, waiting: new Map() });
+  /** `language`: of the verdicts. `onUnsent(number)`: how many answers wait to be sent. */
+  constructor(code, language, onUnsent) {
+    Object.assign(this, { code, language, onUnsent, name: `ucutlass-seat-${code}`, waiting: new Map() });
   }
 
   get token() {
@@ -47,7 +47,8 @@ export class Seat {
   /** Send an answer until the server has it, also over a lost connection; the server counts it once. Raises Told if the
    * server refuses it. */
   async answer(step, answer, show = false) {
-    const body = { step, answer, show, attempt: crypto.getRandomValues(new Uint32Array(3)).join("-") };
+    const attempt = crypto.getRandomValues(new Uint32Array(3)).join("-");
+    const body = { step, answer, show, attempt, lang: this.language };
     this.keep(body);
     return this.send(body);
   }

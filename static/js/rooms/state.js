@@ -1,10 +1,14 @@
 // What a room's events mean, as playground/rooms/state.py has it. The page begins with the server's state and applies
 // the events that come after it.
 
-/** The state of an answer of the API, with the seats as a Map by number. */
-export function begin(data) {
+/** The state of an answer of the API, with the seats as a Map by number. `titles`: of lessons and of their steps
+ * (LESSON, LESSON/STEP) in the reader's language. */
+export function begin(data, titles = {}) {
   const seats = data.seats ?? [data.seat];
-  return { ...data, seats: new Map(seats.map((seat) => [seat.number, seat])), mine: data.seat?.number ?? null };
+  const steps = data.steps.map((one) => ({ ...one, title: titles[`${one.lesson}/${one.step}`] ?? one.title }));
+  const lessons = data.lessons.map((one) => ({ ...one, title: titles[one.slug] ?? one.title }));
+  const byNumber = new Map(seats.map((seat) => [seat.number, seat]));
+  return { ...data, steps, lessons, seats: byNumber, mine: data.seat?.number ?? null };
 }
 
 /** Apply the next events of the log. Events that were applied before change nothing. */

@@ -1,11 +1,12 @@
 // One tile a seat: the step it is at, its answers as marks with a shape each, and its gap to the limit as a bar.
 import { h } from "../page.js";
 import { isOpen } from "./state.js";
+import { tr } from "./texts.js";
 
 const MARKS = { right: "✓", wrong: "✗", open: "·", stored: "●" };
 
 /** The name of a seat on the wall; the projector may hide names. */
-export const nameOf = (seat, anonymous) => (anonymous ? `Seat ${seat.number}` : seat.name);
+export const nameOf = (seat, anonymous) => (anonymous ? tr("Seat {n}", { n: seat.number }) : seat.name);
 
 /** What a seat did with a question: right | wrong | stored (a test's answer) | open. */
 export function stateOf(seat, step) {
@@ -52,17 +53,18 @@ export class Tiles {
 
   parts(room, seat, step, view) {
     const name = nameOf(seat, view.anonymous);
-    const state = seat.free ? "free to take again" : view.here ? "here" : "away";
+    const state = seat.free ? tr("free to take again") : view.here ? tr("here") : tr("away");
     return [
       h("header", {},
         h("strong", { class: "tile-name" }, name),
         h("span", { class: "faint" }, state)),
-      h("p", { class: "tile-step" }, step ? step.title : "Has not begun"),
+      h("p", { class: "tile-step" }, step ? step.title : tr("Has not begun")),
       marks(room, seat, step),
       gapOf(view.session),
       h("div", { class: "tile-acts" },
-        this.button("project", view.projected ? "Take down" : "Project", `${name} on the projector`, seat),
-        this.button("reset", "Reset…", `Reset the seat of ${name}`, seat)),
+        this.button("project", view.projected ? tr("Take down") : tr("Project"),
+          tr("{name} on the projector", { name }), seat),
+        this.button("reset", tr("Reset…"), tr("Reset the seat of {name}", { name }), seat)),
     ].filter(Boolean);
   }
 
@@ -90,11 +92,11 @@ function marks(room, seat, at) {
     (step) => step.question && step.part === (at?.part ?? room.steps[0].part)
       && (step.part !== "lesson" || step.lesson === (at?.lesson ?? room.steps[0].lesson)),
   );
-  const words = { right: "right", wrong: "wrong", stored: "answered", open: "not answered" };
-  return h("ol", { class: "marks", "aria-label": "Answers" }, questions.map((step) => {
+  const words = { right: tr("right"), wrong: tr("wrong"), stored: tr("answered"), open: tr("not answered") };
+  return h("ol", { class: "marks", "aria-label": tr("Answers") }, questions.map((step) => {
     const state = stateOf(seat, step);
     const tries = seat.answers[step.key]?.tries ?? 0;
-    const label = `${step.title}: ${words[state]}${tries > 1 ? `, ${tries} tries` : ""}`;
+    const label = `${step.title}: ${words[state]}${tries > 1 ? tr(", {tries} tries", { tries }) : ""}`;
     return h("li", { class: `mark ${state}${step === at ? " now" : ""}${isOpen(room, step.key) ? "" : " shut"}`,
       title: label }, h("span", { "aria-hidden": "true" }, MARKS[state]), h("span", { class: "sr" }, label));
   }));
@@ -102,10 +104,12 @@ function marks(room, seat, at) {
 
 function gapOf(session) {
   if (!session) return null;
-  if (session.gap === null) return h("p", { class: "faint tile-gap" }, `${session.state}, ${session.trials} trials`);
+  if (session.gap === null) return h("p", { class: "faint tile-gap" }, 
+    tr("{state}, {trials} trials", { state: tr(session.state), trials: session.trials }));
   const share = Math.min(1, 1 / session.gap);
-  const text = `${session.gap.toFixed(2)}× the limit (${session.kind})`;
-  const bar = h("div", { class: `gap-meter ${session.kind}`, role: "meter", "aria-label": "Share of the speed of light",
+  const text = tr("{gap}× the limit ({kind})", { gap: session.gap.toFixed(2), kind: tr(session.kind) });
+  const bar = h("div", { class: `gap-meter ${session.kind}`, role: "meter",
+    "aria-label": tr("Share of the speed of light"),
     "aria-valuemin": 0, "aria-valuemax": 100, "aria-valuenow": Math.round(100 * share), "aria-valuetext": text },
   h("span", { style: { width: `${100 * share}%` } }));
   return h("div", { class: "tile-gap" }, bar, h("span", { class: "faint" }, text));

@@ -4,13 +4,14 @@ import { $, boot, copy, h, request, throttle } from "../page.js";
 import { Channel, showStatus } from "./channel.js";
 import { controls, shortcut } from "./controls.js";
 import { apply, begin } from "./state.js";
+import { inLanguage, reasonOf, tr } from "./texts.js";
 import { Tiles, nameOf, stateOf } from "./tiles.js";
 
 const NAME = `ucutlass-teacher-${boot.code}`;
 const ANONYMOUS = "ucutlass-wall-anonymous";
 if (boot.token) {
   localStorage.setItem(NAME, boot.token);
-  history.replaceState(null, "", `/w/${boot.code}/wall`);
+  history.replaceState(null, "", inLanguage(`/w/${boot.code}/wall`));
 }
 const token = boot.token ?? localStorage.getItem(NAME) ?? "";
 const headers = { "X-Teacher-Token": token };
@@ -20,7 +21,7 @@ const wall = {
 };
 
 function fail(e) {
-  $("error").textContent = `${e.message} ${e.fix ?? ""}`;
+  $("error").textContent = reasonOf(e);
   $("error").hidden = false;
 }
 
@@ -42,17 +43,17 @@ function ask(title, content, buttons) {
     h("div", { class: "dialog-acts" },
       buttons.map(([label, style, action]) =>
         h("button", { type: "button", class: `button ${style}`, onclick: () => (close(), action()) }, label)),
-      h("button", { type: "button", class: "button", onclick: close }, "Cancel")));
+      h("button", { type: "button", class: "button", onclick: close }, tr("Cancel"))));
   $("dialog").showModal();
 }
 
 function reset(seat) {
   const name = nameOf(seat, wall.anonymous);
-  ask(`Reset the seat of ${name}`, [
-    h("p", {}, "The browser that has the seat loses it, and the nickname can be taken again."),
+  ask(tr("Reset the seat of {name}", { name }), [
+    h("p", {}, tr("The browser that has the seat loses it, and the nickname can be taken again.")),
   ], [
-    ["Keep the answers", "primary", () => order("reset", { seat: seat.number, keep: true })],
-    ["Delete the answers", "danger", () => order("reset", { seat: seat.number, keep: false })],
+    [tr("Keep the answers"), "primary", () => order("reset", { seat: seat.number, keep: true })],
+    [tr("Delete the answers"), "danger", () => order("reset", { seat: seat.number, keep: false })],
   ]);
 }
 
@@ -60,24 +61,26 @@ const project = (seat) => order("project", wall.room.projected === seat.number ?
 
 function message() {
   const field = h("input", { id: "message-text", maxlength: 400, value: wall.room.message, autocomplete: "off" });
-  ask("Message to everybody", [h("label", { for: "message-text" }, "Text; an empty one takes the last away"), field], [
-    ["Show it", "primary", () => order("message", { text: field.value })],
+  const label = h("label", { for: "message-text" }, tr("Text; an empty one takes the last away"));
+  ask(tr("Message to everybody"), [label, field], [
+    [tr("Show it"), "primary", () => order("message", { text: field.value })],
   ]);
   field.focus();
 }
 
 function end() {
-  ask("End the room", [h("p", {}, "It takes no more answers. The results stay until you delete the room.")], [
-    ["End the room", "danger", () => order("end")],
+  const why = tr("It takes no more answers. The results stay until you delete the room.");
+  ask(tr("End the room"), [h("p", {}, why)], [
+    [tr("End the room"), "danger", () => order("end")],
   ]);
 }
 
 function remove() {
   const field = h("input", { id: "confirm", autocomplete: "off", maxlength: 12 });
-  ask("Delete the room", [
-    h("p", {}, "All answers, nicknames and sessions of the room are deleted for ever. Export the results first."),
-    h("label", { for: "confirm" }, `Type the code ${boot.code}`), field,
-  ], [["Delete everything", "danger", () => destroy(field.value)]]);
+  ask(tr("Delete the room"), [
+    h("p", {}, tr("All answers, nicknames and sessions of the room are deleted for ever. Export the results first.")),
+    h("label", { for: "confirm" }, tr("Type the code {code}", { code: boot.code })), field,
+  ], [[tr("Delete everything"), "danger", () => destroy(field.value)]]);
   field.focus();
 }
 
@@ -90,14 +93,14 @@ async function destroy(code) {
     return;
   }
   localStorage.removeItem(NAME);
-  location.assign("/w");
+  location.assign(inLanguage("/w"));
 }
 
 /** The results as a file; the token is in a header, so a link cannot bring them. */
 async function save(form) {
   const reply = await fetch(`/api/rooms/${boot.code}/${form === "csv" ? "results.csv" : "results"}`, { headers });
   if (!reply.ok) {
-    fail({ message: "The results could not be read.", fix: "Try again." });
+    fail({ message: tr("The results could not be read."), fix: tr("Try again.") });
     return;
   }
   const link = h("a", { href: URL.createObjectURL(await reply.blob()), download: `room-${boot.code}.${form}` });
@@ -131,7 +134,8 @@ const acts = {
   anonymous: hideNames, message, end, remove,
   csv: () => save("csv"),
   json: () => save("json"),
-  link: () => copy(`${location.origin}/w/${boot.code}/wall/${token}`, "Teacher's link copied. Keep it to yourself."),
+  link: () => copy(`${location.origin}/w/${boot.code}/wall/${token}`,
+    tr("Teacher's link copied. Keep it to yourself.")),
 };
 const tiles = new Tiles($("tiles"), { project, reset });
 
@@ -139,12 +143,14 @@ function draw() {
   const { room } = wall;
   const seats = [...room.seats.values()].filter((seat) => !seat.free);
   $("room-title").textContent = room.title;
-  $("present").textContent = `${wall.online.length} here of ${seats.length} joined, ${room.seats_limit} seats`;
+  $("present").textContent = tr("{here} here of {joined} joined, {seats} seats",
+    { here: wall.online.length, joined: seats.length, seats: room.seats_limit });
   $("nobody").hidden = room.seats.size > 0;
   const closed = room.deadline !== null && Date.now() / 1000 >= room.deadline;
   $("state").hidden = !(room.paused || room.ended || closed || room.message);
-  $("state").textContent = room.ended ? "The room has ended." : closed ? "The deadline has passed."
-    : room.paused ? "The room is paused: answers are refused." : `Everybody reads: ${room.message}`;
+  $("state").textContent = room.ended ? tr("The room has ended.") : closed ? tr("The deadline has passed.")
+    : room.paused ? tr("The room is paused: answers are refused.")
+      : tr("Everybody reads: {text}", { text: room.message });
   drawNow(room, seats);
   controls($("acts"), wall, now(room), acts);
   tiles.draw(room, wall);
@@ -164,9 +170,12 @@ function drawNow(room, seats) {
   $("now-bar").replaceChildren(h("span", { style: { width: `${100 * share}%` } }));
   const values = { valuemin: 0, valuemax: seats.length, valuenow: answers };
   for (const [name, value] of Object.entries(values)) $("now-bar").setAttribute(`aria-${name}`, value);
-  const about = `Step ${place} of ${room.steps.length}${room.open_to === null ? ", all open" : ""}`;
+  const count = { n: place, all: room.steps.length };
+  const about = room.open_to === null ? tr("Step {n} of {all}, all open", count) : tr("Step {n} of {all}", count);
+  const counted = { about, n: answers, all: seats.length, right };
   $("now-text").textContent = !step.question ? about
-    : `${about}. ${answers} of ${seats.length} answered${step.part === "before" ? "" : `, ${right} right`}.`;
+    : step.part === "before" ? tr("{about}. {n} of {all} answered.", counted)
+      : tr("{about}. {n} of {all} answered, {right} right.", counted);
 }
 
 let projectedNow = "";
@@ -183,25 +192,26 @@ function drawProjected(room) {
     $("projected").replaceChildren();
     return;
   }
-  const title = h("h2", {}, `On the projector: ${nameOf(seat, wall.anonymous)}`);
-  const down = h("button", { type: "button", class: "button small", onclick: () => order("project") }, "Take down");
+  const title = h("h2", {}, tr("On the projector: {name}", { name: nameOf(seat, wall.anonymous) }));
+  const down = h("button", { type: "button", class: "button small", onclick: () => order("project") }, tr("Take down"));
   const head = h("header", { class: "pane-head" }, title, down);
   if (same) $("projected").querySelector("header").replaceWith(head);
   else $("projected").replaceChildren(head, session
-    ? h("iframe", { src: `/framed/${session}`, title: "The session of the seat", "data-session": session })
+    ? h("iframe", { src: `/framed/${session}`, title: tr("The session of the seat"), "data-session": session })
     : answersOf(room, seat));
 }
 
 function answersOf(room, seat) {
   const rows = room.steps.filter((step) => seat.answers[step.key] && step.part === "lesson");
-  if (!rows.length) return h("p", { class: "empty small" }, "This seat has no session and no answer yet.");
+  if (!rows.length) return h("p", { class: "empty small" }, tr("This seat has no session and no answer yet."));
   return h("dl", { class: "pad projected-answers" }, rows.map((step) => {
     const a = seat.answers[step.key];
-    return [h("dt", {}, step.title), h("dd", {}, `${[a.last].flat().join(", ")} – ${a.right ? "right" : "wrong"}`)];
+    const verdict = a.right ? tr("right") : tr("wrong");
+    return [h("dt", {}, step.title), h("dd", {}, `${[a.last].flat().join(", ")} – ${verdict}`)];
   }));
 }
 
-const COLUMNS = ["Question", "Answered both", "Right before", "Right after", "Gained", "Lost"];
+const COLUMNS = [tr("Question"), tr("Answered both"), tr("Right before"), tr("Right after"), tr("Gained"), tr("Lost")];
 function drawMoved(room) {
   const questions = room.steps.filter((step) => step.part === "before");
   $("moved").hidden = !questions.length;
@@ -227,7 +237,7 @@ async function start() {
     return;
   }
   const data = await request(`/api/rooms/${boot.code}/results`, { headers });
-  wall.room = begin(data);
+  wall.room = begin(data, boot.titles);
   wall.sessions = data.sessions;
   $("wall").hidden = false;
   $("lonely").hidden = !boot.lonely;
@@ -235,8 +245,8 @@ async function start() {
   wall.channel = new Channel({
     code: boot.code, path: boot.ws_path, token, header: "X-Teacher-Token", seq: () => wall.room.seq,
     onStatus: (status) => {
-      showStatus($("link-state"), status);
-      if (status === "missing") fail({ message: "This room was deleted." });
+      showStatus($("link-state"), status, boot.words);
+      if (status === "missing") fail({ message: tr("This room was deleted.") });
     },
     onMessage: (news) => {
       if (news.events) apply(wall.room, news.events);
@@ -252,7 +262,7 @@ async function start() {
 
 start().catch((e) => {
   $("no-token").hidden = e.status !== 403;
-  $("no-token-why").textContent = `${e.message} ${e.fix ?? ""}`;
+  $("no-token-why").textContent = reasonOf(e);
   if (e.status !== 403) {
     $("wall").hidden = false;
     fail(e);
