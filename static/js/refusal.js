@@ -16,7 +16,8 @@ function around(text, line) {
   });
 }
 
-/** The whole message, also of a session whose module has no program: `end` of the session, its source, and the link to correct its text. */
+/** The whole message, also of a session whose module has no program: `end` of the session, its source, and the link to
+ * correct its text. */
 export function refusalOf(end, text, fork) {
   const refused = end.state === "refused";
   const listed = end.covered.map(({ kind, names }) => [h("dt", {}, kind), h("dd", {}, names)]);

@@ -280,6 +280,15 @@ def timeline(page) -> list[int]:
     return [int(n) for n in page.locator("#timeline .trial").evaluate_all("nodes => nodes.map(n => n.dataset.trial)")]
 
 
+def until(page, expression: str, seconds: float = 30) -> None:
+    """Wait for a JavaScript expression. Playwright's wait_for_function evaluates it in the page once it is false, which
+    the policy of our pages forbids."""
+    end = time.monotonic() + seconds
+    while not page.evaluate(expression):
+        assert time.monotonic() < end, f"never true: {expression}"
+        page.wait_for_timeout(50)
+
+
 def no_sideways_scroll(page) -> None:
     over = page.evaluate("document.documentElement.scrollWidth - document.documentElement.clientWidth")
     assert over <= 0, f"the page is {over} px wider than its window"

@@ -1,5 +1,7 @@
 """A session of `cutegen` shows its workload, the ladder of depths, its profile and what was mended, also replayed."""
 
+from tests.browser.conftest import until
+
 LINEAR = """import torch
 import torch.nn as nn
 
@@ -56,5 +58,5 @@ def test_the_page_shows_each_part_of_an_evolving_kernel(app, open_page, complain
     assert "The model sees the profile from depth 1 on (product); depth 0 is reached." in part.inner_text()
     page.set_viewport_size({"width": 360, "height": 800})
     # charts follow the window's size a little later
-    page.wait_for_function("document.documentElement.scrollWidth <= document.documentElement.clientWidth")
+    until(page, "document.documentElement.scrollWidth <= document.documentElement.clientWidth")
     assert not complaints

@@ -8,7 +8,7 @@ import pytest
 from playwright.sync_api import expect
 
 from sol.figures import palette
-from tests.browser.conftest import no_sideways_scroll
+from tests.browser.conftest import no_sideways_scroll, until
 
 LIVE = ("roofline", "history", "breakdown")
 THEME = """async () => {
@@ -67,7 +67,7 @@ def test_the_chosen_trial_is_marked_without_a_question_to_the_server(page, finis
     asked = []
     page.on("request", lambda r: asked.append(r.url) if "/api/figures" in r.url else None)
     page.locator('#timeline .trial[data-trial="2"]').click()
-    page.wait_for_function(f"{PLOT.format('history')}.data.some((t) => t.selectedpoints?.length)")
+    until(page, f"{PLOT.format('history')}.data.some((t) => t.selectedpoints?.length)")
     for name in ("roofline", "history"):
         assert sum(len(t.get("selectedpoints") or []) for t in traces(page, name)) == 1
     assert not asked

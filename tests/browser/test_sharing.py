@@ -8,7 +8,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 import pytest
 from playwright.sync_api import expect
 
-from tests.browser.conftest import no_sideways_scroll
+from tests.browser.conftest import no_sideways_scroll, until
 
 
 @pytest.fixture
@@ -103,7 +103,7 @@ def test_a_pane_stands_in_another_sites_page_and_nothing_else_does(app, open_pag
     frames[:] = [view, app.url + finished["control"], app.url + "/"]
     page.reload()
     refused = re.compile(r"frame-ancestors 'none'")
-    page.wait_for_function("document.querySelectorAll('iframe').length === 3")
+    until(page, "document.querySelectorAll('iframe').length === 3")
     app.wait(lambda: len([c for c in complaints if refused.search(c)]) == 3 or page.wait_for_timeout(100), 30, "framed")
 
 
