@@ -35,6 +35,8 @@ import contextlib
 import logging
 import signal
 import sys
+from collections.abc import Callable
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -203,37 +205,19 @@ def _replay(args: argparse.Namespace) -> int:
     return OK
 
 
-def _suite(args: argparse.Namespace) -> int:
-    from engine.suite import command
+def _rows(command: str) -> Callable[[argparse.Namespace], int]:
+    """A command that writes rows to --json. `command`: its module, which has `run(args)` and `Refused`."""
 
-    if args.json:
-        _writable(args.json)
-    try:
-        return OK if command.run(args) else FAILED
-    except command.Refused as e:
-        raise BadInput(str(e)) from None
+    def run(args: argparse.Namespace) -> int:
+        module = import_module(command)
+        if args.json:
+            _writable(args.json)
+        try:
+            return OK if module.run(args) else FAILED
+        except module.Refused as e:
+            raise BadInput(str(e)) from None
 
-
-def _bench(args: argparse.Namespace) -> int:
-    from engine.bench import command
-
-    if args.json:
-        _writable(args.json)
-    try:
-        return OK if command.run(args) else FAILED
-    except command.Refused as e:
-        raise BadInput(str(e)) from None
-
-
-def _compare(args: argparse.Namespace) -> int:
-    from engine.bench.compare import command
-
-    if args.json:
-        _writable(args.json)
-    try:
-        return OK if command.run(args) else FAILED
-    except command.Refused as e:
-        raise BadInput(str(e)) from None
+    return run
 
 
 def _mcp(args: argparse.Namespace) -> int:
@@ -389,8 +373,10 @@ def _default_device() -> str:
 
 RUN = {
     "optimize": _optimize, "trace": _trace, "report": _report, "ceilings": _ceilings, "problems": _problems,
-    "raw": _raw, "export": _export, "replay": _replay, "rehearse": _rehearse, "suite": _suite, "bench": _bench,
-    "compare": _compare, "mcp": _mcp, "watch": _watch, "submit": _submit, "lessons": _lessons, "reproduce": _reproduce,
+    "raw": _raw, "export": _export, "replay": _replay, "rehearse": _rehearse,
+    "suite": _rows("engine.suite.command"), "bench": _rows("engine.bench.command"),
+    "compare": _rows("engine.bench.compare.command"), "mcp": _mcp, "watch": _watch, "submit": _submit,
+    "lessons": _lessons, "reproduce": _reproduce,
 }  # fmt: skip
 
 if __name__ == "__main__":
