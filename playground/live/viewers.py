@@ -21,6 +21,25 @@ MESSAGES = {"ack", "pong"}  # of a client
 MALFORMED, UNKNOWN, GUESSING, BROKEN = 4400, 4404, 4429, 1011
 
 
+def acknowledgement(text: str | None) -> tuple[int | None, str | None]:
+    """(the event that a client's message acknowledges, or None; the message's fault, or None). An event beyond what was
+    sent is valid, because a page may have fetched the rest over HTTP."""
+    if text is None:
+        return None, "messages are JSON texts, not binary"
+    if len(text) > MAX_MESSAGE:
+        return None, f"a message has at most {MAX_MESSAGE} characters"
+    try:
+        message = json.loads(text)
+    except (ValueError, RecursionError):
+        return None, "not JSON"
+    if not isinstance(message, dict) or not set(message) <= MESSAGES:
+        return None, 'only {"ack": SEQ} and {"pong": ...} are understood'
+    seq = message.get("ack")
+    if "ack" in message and (type(seq) is not int or seq < 0):
+        return None, "ack takes the seq of an event"
+    return seq, None
+
+
 class Viewer:
     """`cursor`: the last event that was sent. Everything here runs on the event loop and waits for nobody, so that a
     slow viewer delays no other."""
@@ -80,26 +99,13 @@ class Viewer:
 
     def take(self, text: str | None) -> str | None:
         """Apply one message of the client. Returns its fault, or None."""
-        if text is None:
-            return "messages are JSON texts, not binary"
-        if len(text) > MAX_MESSAGE:
-            return f"a message has at most {MAX_MESSAGE} characters"
-        try:
-            message = json.loads(text)
-        except (ValueError, RecursionError):
-            return "not JSON"
-        if not isinstance(message, dict) or not set(message) <= MESSAGES:
-            return 'only {"ack": SEQ} and {"pong": ...} are understood'
-        if "ack" in message:
-            seq = message["ack"]
-            if type(seq) is not int or seq < 0:
-                return "ack takes the seq of an event"
-            # A seq beyond what we sent is valid, because a page may have fetched the rest over HTTP.
+        seq, fault = acknowledgement(text)
+        if seq is not None:
             self.acknowledged = max(self.acknowledged, min(seq, self.cursor))
             while self.unread and self.unread[0][0] <= seq:
                 self.unread_bytes -= self.unread.popleft()[1]
             self.pump()
-        return None
+        return fault
 
     def end(self, code: int, reason: str) -> None:
         """Tell why, and close: daphne sends no reason with its codes."""

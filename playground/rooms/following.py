@@ -15,7 +15,7 @@ from collections import deque
 
 from channels.generic.websocket import AsyncWebsocketConsumer
 
-from playground.live.viewers import BROKEN, MALFORMED, MAX_MESSAGE, MESSAGES, UNKNOWN, WINDOW_BYTES, WINDOW_EVENTS
+from playground.live.viewers import BROKEN, MALFORMED, UNKNOWN, WINDOW_BYTES, WINDOW_EVENTS, acknowledgement
 from playground.live.watched import BATCH_BYTES, BATCH_EVENTS
 from playground.rooms.hub import Hub
 
@@ -79,25 +79,12 @@ class LogConsumer(AsyncWebsocketConsumer):
 
     def _take(self, text: str | None) -> str | None:
         """Apply one message of the client. Returns its fault, or None."""
-        if text is None:
-            return "messages are JSON texts, not binary"
-        if len(text) > MAX_MESSAGE:
-            return f"a message has at most {MAX_MESSAGE} characters"
-        try:
-            message = json.loads(text)
-        except (ValueError, RecursionError):
-            return "not JSON"
-        if not isinstance(message, dict) or not set(message) <= MESSAGES:
-            return 'only {"ack": SEQ} and {"pong": ...} are understood'
-        if "ack" in message:
-            seq = message["ack"]
-            if type(seq) is not int or seq < 0:
-                return "ack takes the seq of an event"
-            # A seq beyond what we sent is valid, because a page may have fetched the rest over HTTP.
+        seq, fault = acknowledgement(text)
+        if seq is not None:
             while self.unread and self.unread[0][0] <= seq:
                 self.unread_bytes -= self.unread.popleft()[1]
             self.bell.set()
-        return None
+        return fault
 
     # The hub calls these. Both only set a flag and wake the task, so that a slow socket cannot delay another.
     def wake(self) -> None:
