@@ -6,7 +6,6 @@ import logging
 from typing import Any, Literal
 
 from django.http import HttpRequest, HttpResponse
-from django.urls import reverse
 from django.views.decorators.http import require_safe
 from ninja import Header, NinjaAPI, Query, Schema, Status
 from ninja.errors import HttpError, ValidationError
@@ -207,15 +206,7 @@ def find(request: HttpRequest, session_id: str) -> Session:
 )
 def start(request: HttpRequest, asked: SpecFields):
     session, token = sessions.start(owners.caller(request), asked)
-    return Status(
-        201,
-        {
-            "id": session.id,
-            "view_url": request.build_absolute_uri(reverse("session", args=[session.id])),
-            "control_url": request.build_absolute_uri(reverse("control", args=[token])),
-            "control_token": token,
-        },
-    )
+    return Status(201, sessions.links(request, session, token))
 
 
 @api.get("/sessions/{session_id}", summary="A session: its request, its state, its best so far")

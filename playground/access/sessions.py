@@ -7,6 +7,7 @@ from typing import Any
 
 from django.db import transaction
 from django.http import HttpRequest
+from django.urls import reverse
 
 from engine.session.spec import SpecFields
 from playground.access import limits, owners, requests, tokens, tries
@@ -70,6 +71,16 @@ def start(caller: Caller, asked: SpecFields) -> tuple[Session, str]:
     for link in (session.id, token):
         limits.guesses.right(caller.address, link)
     return session, token
+
+
+def links(request: HttpRequest, session: Session, token: str) -> dict[str, str]:
+    """What the starter of a session gets: its id, both links, and the control token."""
+    return {
+        "id": session.id,
+        "view_url": request.build_absolute_uri(reverse("session", args=[session.id])),
+        "control_url": request.build_absolute_uri(reverse("control", args=[token])),
+        "control_token": token,
+    }
 
 
 def must_control(address: str, session: Session | Snapshot, secret: str) -> None:

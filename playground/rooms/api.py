@@ -10,7 +10,7 @@ from ninja import Header, Query, Router, Schema, Status
 from pydantic import ConfigDict, Field
 
 from engine.session.spec import SpecFields
-from playground.access import limits
+from playground.access import limits, sessions
 from playground.access.answers import Refused
 from playground.models import Room, Seat
 from playground.rooms import lessons, log, names, plan, results, rules, runs
@@ -222,12 +222,4 @@ def start(
     x_seat_token: str = Header(""),
 ):  # fmt: skip
     session, token = runs.start(limits.address(request), seated(request, code, x_seat_token), asked, step)
-    return Status(
-        201,
-        {
-            "id": session.id,
-            "view_url": request.build_absolute_uri(reverse("session", args=[session.id])),
-            "control_url": request.build_absolute_uri(reverse("control", args=[token])),
-            "control_token": token,
-        },
-    )
+    return Status(201, sessions.links(request, session, token))
