@@ -45,14 +45,10 @@ def _pytorch_alone(journal: Journal, classes: Sequence[str]) -> str:
     """The sentence for a session without a trial."""
     times = {e.cls: e for e in reversed(journal.of(events.Baseline)) if e.cls in classes}
     each = ", ".join(
-        f"{baseline_name(e.name)} takes {e.time.ms:.3g} ms {_kind(e)}"
+        f"{baseline_name(e.name)} takes {e.time.ms:.3g} ms {e.time.kind}"
         for e in sorted(times.values(), key=lambda e: classes.index(e.cls))
     )
     return f"PyTorch stays: {each}." if each else "PyTorch stays."
-
-
-def _kind(baseline: events.Baseline) -> str:
-    return "predicted" if isinstance(baseline.time, events.Prediction) else "measured"
 
 
 def _pytorch_stays(number: int, journal: Journal) -> str:

@@ -66,7 +66,8 @@ def _attempt(source: str, fake: bool) -> dict:
         state = effects.attributes(model)
         result = stage("forward", lambda: model(*inputs), calls_data=True)
         _check_result(loaded, result)
-        assigned = {p: t for p, t in state.items() if effects.attributes(model).get(p) is not t}
+        after = effects.attributes(model)
+        assigned = {path for path, tensor in state.items() if after.get(path) is not tensor}
     graph, by = _graph(model, inputs, fake)
     effects.refuse_assignments(graph, assigned)
     if not graph["ops"]:

@@ -11,22 +11,20 @@ from collections.abc import Iterator
 from typing import Any
 
 
-def _result(x: Any, hidden: Any, num_layers: int, bidirectional: bool, batch_first: bool) -> tuple[Any, Any]:
+def _result(x: Any, hidden: Any, bidirectional: bool) -> tuple[Any, Any]:
     """The output sequence and the last hidden state, empty. `hidden`: (layers x directions, batch, features)."""
     features = hidden.shape[-1] * (2 if bidirectional else 1)
-    dtype = x.dtype
-    sequence = x.new_empty((*x.shape[:-1], features), dtype=dtype)
-    return sequence, hidden.new_empty(hidden.shape)
+    return x.new_empty((*x.shape[:-1], features)), hidden.new_empty(hidden.shape)
 
 
 def _plain(x, hx, params, has_biases, num_layers, dropout, train, bidirectional, batch_first):
-    return _result(x, hx, num_layers, bidirectional, batch_first)
+    return _result(x, hx, bidirectional)
 
 
 def _lstm(x, hx, params, has_biases, num_layers, dropout, train, bidirectional, batch_first):
     hidden, cell = hx
     # A projection makes the hidden state narrower than the cell; the output has the width of the hidden state.
-    sequence, last = _result(x, hidden, num_layers, bidirectional, batch_first)
+    sequence, last = _result(x, hidden, bidirectional)
     return sequence, last, cell.new_empty(cell.shape)
 
 

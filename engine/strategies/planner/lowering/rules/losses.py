@@ -19,7 +19,6 @@ _MEAN, _SUM = 1, 2  # ATen's values of `reduction`; 0 keeps every element
 class _Parts:
     """The operations of one loss, which all have its name: the rules blame an operation by it."""
 
-    graph: OpGraph
     loss: Op
     tensors: dict[str, Tensor]
     ops: list[Op]
@@ -122,7 +121,7 @@ def expanded(graph: OpGraph) -> OpGraph:
     """The graph with each loss that has a formula written out; other operations are as they were."""
     if not any(op.op in _FORMULAS for op in graph.ops):
         return graph
-    add = _Parts(graph, graph.ops[0], dict(graph.tensors), [])
+    add = _Parts(graph.ops[0], dict(graph.tensors), [])
     ops: list[Op] = []
     for op in graph.ops:
         many, formula = _FORMULAS.get(op.op, (0, None))
