@@ -65,11 +65,9 @@ class Hub:
         """Send a viewer what it lacks, and everything that comes. The poller runs while a session is watched."""
         entry = self.watched.setdefault(viewer.entry.session_id, viewer.entry)
         entry.viewers.add(viewer)
-        viewer.write(frames.message({"viewers": len(entry.viewers)}))
+        viewer.count(len(entry.viewers), frames.message({"viewers": len(entry.viewers)}))
         viewer.write(frames.message(entry.message))
         viewer.pump()
-        if len(entry.viewers) == 1:
-            entry.announced = 1
         for work in (self._poll, self._beat):
             if (task := self._tasks.get(work.__name__)) is None or task.done():
                 self._tasks[work.__name__] = asyncio.ensure_future(work())
@@ -126,15 +124,15 @@ class Hub:
         return bool(growth.rows or growth.ended or news)
 
     async def _beat(self) -> None:
-        """Tell each crowd its number when it changed, and break each silence."""
+        """Tell each viewer the number of viewers where it changed, and break each silence. Viewers of one session may
+        know different numbers, because each was told at its arrival."""
         while self.watched:
             await asyncio.sleep(COUNT_EVERY)
             silent = time.monotonic() - HEARTBEAT + COUNT_EVERY
             ping = frames.message({"ping": round(time.time(), 3)})
             for entry in list(self.watched.values()):
-                if entry.announced != len(entry.viewers):
-                    entry.announced = len(entry.viewers)
-                    await self._each(entry, Viewer.write, frames.message({"viewers": entry.announced}))
+                many = len(entry.viewers)
+                await self._each(entry, Viewer.count, many, frames.message({"viewers": many}))
                 await self._each(entry, Viewer.write_after_silence, ping, silent)
 
     @staticmethod

@@ -50,6 +50,7 @@ class Viewer:
         self.unread: deque[tuple[int, int]] = deque()  # (last event, bytes) of messages without acknowledgement
         self.unread_bytes = 0
         self.complete = self.closed = False
+        self.known = 0  # the number of viewers that this one was told last
         self.sent_at = 0.0  # by the monotonic clock
         self._reading: asyncio.Task[None] | None = None
 
@@ -57,6 +58,12 @@ class Viewer:
         if not self.closed:
             self.sent_at = time.monotonic()
             self.outlet.write(built)
+
+    def count(self, many: int, built: bytes) -> None:
+        """Send the frame `built`, which says that `many` watch, unless this viewer knows."""
+        if self.known != many:
+            self.known = many
+            self.write(built)
 
     def write_after_silence(self, built: bytes, since: float) -> None:
         """`since`: of the monotonic clock."""

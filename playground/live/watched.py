@@ -45,7 +45,6 @@ class Watched:
         self.session_id, self.last_seq, self.ended, self.gone = session_id, last_seq, ended, False
         self.message = message or {}
         self.viewers: set[Any] = set()  # playground.live.viewers.Viewer
-        self.announced = 0  # the number of viewers that all of them know
         self._recent = recent or []
         self._bytes = sum(map(len, self._recent))
         self._batches: dict[int, Batch] = {}  # whole ones, by the event that they come after

@@ -7,7 +7,10 @@ import json
 import os
 import socket
 import struct
+import time
 from typing import Any
+
+MOST = 300
 
 
 class Closed(Exception):
@@ -79,9 +82,11 @@ class WebSocket:
                     return json.loads(text)
 
     def until(self, key: str) -> Any:
-        """The next message that has this key."""
+        """The next message that has this key. Raises TimeoutError after MOST seconds, for pings break every silence."""
+        end = time.monotonic() + MOST
         while key not in (message := self.receive()):
-            pass
+            if time.monotonic() > end:
+                raise TimeoutError(f"no message with {key!r} in {MOST} s; the last one is {message}")
         return message
 
     def events(self, *, ack: bool = True) -> list[dict[str, Any]]:

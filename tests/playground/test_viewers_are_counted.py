@@ -1,0 +1,67 @@
+"""Each viewer knows how many watch, however quickly others come and go."""
+
+import asyncio
+import json
+
+from playground.live import frames, hub
+from playground.live.hub import Hub
+from playground.live.viewers import Viewer
+from playground.live.watched import Watched
+
+
+class Outlet:
+    """Collects what a viewer is told."""
+
+    def __init__(self):
+        self.told = []
+
+    def write(self, built):
+        self.told.append(json.loads(frames.text_of(built)))
+
+    def close(self, code):
+        raise AssertionError(code)
+
+    @property
+    def counts(self):
+        return [message["viewers"] for message in self.told if "viewers" in message]
+
+
+async def settled(crowd, outlet, counts):
+    for _ in range(500):
+        if outlet.counts == counts:
+            await asyncio.sleep(0.05)  # nothing more follows
+            break
+        await asyncio.sleep(0.01)
+    assert outlet.counts == counts and crowd.watched
+
+
+def test_one_who_leaves_before_the_next_count_is_missed_by_the_one_who_stays(monkeypatch):
+    """The one who stays came second and was told 2; the number before and after is 1."""
+    monkeypatch.setattr(hub, "COUNT_EVERY", 0.02)
+
+    async def play():
+        crowd, entry = Hub(), Watched("s", ended=True)
+        gone, stays = Viewer(entry, Outlet(), 0), Viewer(entry, Outlet(), 0)
+        crowd.join(gone)
+        crowd.join(stays)
+        crowd.leave(gone)
+        await settled(crowd, stays.outlet, [2, 1])
+        crowd.leave(stays)
+
+    asyncio.run(play())
+
+
+def test_a_number_that_a_viewer_knows_is_not_told_again(monkeypatch):
+    monkeypatch.setattr(hub, "COUNT_EVERY", 0.02)
+
+    async def play():
+        crowd, entry = Hub(), Watched("s", ended=True)
+        first, second = Viewer(entry, Outlet(), 0), Viewer(entry, Outlet(), 0)
+        crowd.join(first)
+        crowd.join(second)
+        await settled(crowd, first.outlet, [1, 2])
+        assert second.outlet.counts == [2]
+        for viewer in (first, second):
+            crowd.leave(viewer)
+
+    asyncio.run(play())
