@@ -71,6 +71,16 @@ export function blob(sha) {
   return blobs.get(sha);
 }
 
+/** Answer a form's submit. Its button is disabled until then: sent without its script, a form would load the page
+ *  anew. */
+export function answer(form, onSubmit) {
+  form.addEventListener("submit", (e) => {
+    e.preventDefault();
+    onSubmit();
+  });
+  for (const button of form.querySelectorAll("[type=submit]")) button.disabled = false;
+}
+
 let toastTimer;
 export function toast(text) {
   $("toast").replaceChildren(h("div", {}, text));

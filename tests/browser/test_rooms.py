@@ -50,7 +50,9 @@ def test_a_room_from_its_opening_to_its_end(app, open_page, complaints):
     wall.get_by_role("link", name="Open a room").press("Enter")
     wall.get_by_label("Title").fill("Monday")
     wall.get_by_label("I open each step for all").check()
-    wall.get_by_role("button", name="Open the room").press("Enter")
+    opens = wall.get_by_role("button", name="Open the room")
+    expect(opens).to_be_enabled()  # it waits for its script
+    opens.press("Enter")
     expect(wall.locator("#wall")).to_be_visible()
     code = wall.locator(".wall-join .code").text_content()
     assert wall.url == f"{app.url}/w/{code}/wall", "the teacher's token leaves the address"

@@ -1,6 +1,6 @@
 // My sessions: owner tokens and the sessions that were started with them. This browser keeps the tokens' key, which
 // lists and revokes them and stops their sessions; a token itself is shown once and kept by nobody.
-import { $, boot, copy, h, request } from "../page.js";
+import { $, answer, boot, copy, h, request } from "../page.js";
 import { forget, started } from "./started.js";
 
 const KEY = "ucutlass-owner-key";
@@ -124,9 +124,6 @@ async function show() {
   $("tokens").replaceChildren(...tokens.map(tokenOf));
 }
 
-$("make").addEventListener("submit", (e) => {
-  e.preventDefault();
-  act(make);
-});
+answer($("make"), () => act(make));
 show().catch(fail);
 setInterval(() => document.hidden || show().catch(() => {}), REFRESH);

@@ -1,5 +1,5 @@
 // The form that opens a room, and goes on to its wall.
-import { $, boot, h, request } from "../page.js";
+import { $, answer, boot, h, request } from "../page.js";
 import { inLanguage, reasonOf, tr } from "./texts.js";
 
 const texts = []; // own lessons: {name, text}
@@ -49,8 +49,7 @@ async function open() {
   location.assign(inLanguage(new URL(room.teacher_url, location.href).pathname));
 }
 
-$("new-room").addEventListener("submit", async (e) => {
-  e.preventDefault();
+answer($("new-room"), async () => {
   $("error").hidden = true;
   try {
     await open();
