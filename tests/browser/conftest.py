@@ -24,6 +24,7 @@ from engine.llm.rehearse.server import Rehearsal
 
 ROOT = Path(__file__).resolve().parents[2]
 CHROMIUM = shutil.which("chromium") or "/usr/bin/chromium"
+PATIENCE = 45_000  # ms; the 5 s that are usual are few on a busy machine
 ARGS = [
     "--no-sandbox",
     "--disable-gpu",
@@ -183,7 +184,7 @@ def chromium():
     """A real Chromium, without the application."""
     from playwright.sync_api import expect, sync_playwright
 
-    expect.set_options(timeout=30_000)  # 5 s are few on a busy machine
+    expect.set_options(timeout=PATIENCE)
     with sync_playwright() as playwright:
         chromium = playwright.chromium.launch(executable_path=CHROMIUM, args=ARGS)
         yield chromium
@@ -194,7 +195,7 @@ def chromium():
 def browser(app, chromium):
     from playwright.sync_api import expect
 
-    expect.set_options(timeout=30_000)  # a busy machine needs more than the 5 s that are usual
+    expect.set_options(timeout=PATIENCE)
     return chromium
 
 

@@ -4,7 +4,6 @@ from playwright.sync_api import expect
 
 from tests.browser.conftest import no_sideways_scroll
 
-expect.set_options(timeout=20_000)  # as every other wait of a page (conftest.open_page)
 
 OWN = """---
 title: Mine

@@ -9,21 +9,12 @@ import time
 import urllib.request
 from itertools import pairwise
 
-import pytest
 from playwright.sync_api import expect
 
 from tests.browser.conftest import no_sideways_scroll
 from tests.browser.test_manners import luminance
 
-SLOW = 45_000  # ms; several pages share two cores
 NICKNAME = '<b>Ada</b>"=1'
-
-
-@pytest.fixture(autouse=True)
-def patience():
-    expect.set_options(timeout=SLOW)
-    yield
-    expect.set_options(timeout=5_000)
 
 
 def join(open_page, code: str, name: str, **how):

@@ -10,20 +10,20 @@ from playground.live.watched import Watched
 
 
 class Outlet:
-    """Collects what a viewer is told."""
+    """Collects what is sent to a viewer."""
 
     def __init__(self):
-        self.told = []
+        self.sent = []
 
     def write(self, built):
-        self.told.append(json.loads(frames.text_of(built)))
+        self.sent.append(json.loads(frames.text_of(built)))
 
     def close(self, code):
         raise AssertionError(code)
 
     @property
     def counts(self):
-        return [message["viewers"] for message in self.told if "viewers" in message]
+        return [message["viewers"] for message in self.sent if "viewers" in message]
 
 
 async def settled(crowd, outlet, counts):
@@ -36,7 +36,7 @@ async def settled(crowd, outlet, counts):
 
 
 def test_one_who_leaves_before_the_next_count_is_missed_by_the_one_who_stays(monkeypatch):
-    """The one who stays came second and was told 2; the number before and after is 1."""
+    """The one who stays came second and was sent 2; the number before and after is 1."""
     monkeypatch.setattr(hub, "COUNT_EVERY", 0.02)
 
     async def play():
@@ -51,7 +51,7 @@ def test_one_who_leaves_before_the_next_count_is_missed_by_the_one_who_stays(mon
     asyncio.run(play())
 
 
-def test_a_number_that_a_viewer_knows_is_not_told_again(monkeypatch):
+def test_a_number_that_a_viewer_knows_is_not_sent_again(monkeypatch):
     monkeypatch.setattr(hub, "COUNT_EVERY", 0.02)
 
     async def play():
