@@ -4,7 +4,6 @@ from playwright.sync_api import expect
 
 from tests.browser.conftest import no_sideways_scroll
 
-
 OWN = """---
 title: Mine
 minutes: 5
