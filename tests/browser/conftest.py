@@ -291,5 +291,9 @@ def until(page, expression: str, seconds: float = 30) -> None:
 
 
 def no_sideways_scroll(page) -> None:
-    over = page.evaluate("document.documentElement.scrollWidth - document.documentElement.clientWidth")
-    assert over <= 0, f"the page is {over} px wider than its window"
+    """What draws itself anew for another width, as a plot does, gets a few seconds for it."""
+    over = "document.documentElement.scrollWidth - document.documentElement.clientWidth"
+    end = time.monotonic() + 10
+    while (wide := page.evaluate(over)) > 0:
+        assert time.monotonic() < end, f"the page is {wide} px wider than its window"
+        page.wait_for_timeout(50)
