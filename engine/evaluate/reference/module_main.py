@@ -274,8 +274,8 @@ class Held:
                 raise Bad("unsteady", f"{name} has shape {list(out.shape)}; traced, it had {list(full)}.")
             raise Bad("rows_refused", f"The module does not compute on {rows} rows alone: it gives {list(out.shape)}.")
 
-    def do_compute(self, family: str, seed: int, rows: int | None) -> dict:
-        start = time.perf_counter()
+    def do_compute(self, family: str, seed: int, rows: int | None, to_host: bool = False) -> dict:
+        start, block = time.perf_counter(), None if to_host else self.block
         try:
             precision, outputs = self._reference(family, seed, rows)
         except Bad as e:
@@ -291,15 +291,15 @@ class Held:
             slot = Slot(self.result_slots[name].offset, tuple(out.shape), dtype)
             if slot.bytes > self.result_slots[name].bytes:
                 raise Bad("unsteady", f"{name} is larger than when the module was traced.")
-            place = tensor_at(self.result_map, slot) if self.block is None else self.block.tensor(slot)
+            place = tensor_at(self.result_map, slot) if block is None else block.tensor(slot)
             laid.append(place.copy_(out))
             descriptions[name] = {"shape": list(out.shape), "dtype": dtype}
-        if self.block is not None:  # so that they take memory once
+        if block is not None:  # so that they take memory once
             self.last = (self.last[0], (precision, laid))
             if self.device == "cuda":
                 self.torch.cuda.synchronize()
         took = time.perf_counter() - start
-        return {"outputs": descriptions, "precision": precision, "in_block": self.block is not None, "seconds": took}
+        return {"outputs": descriptions, "precision": precision, "in_block": block is not None, "seconds": took}
 
     def do_adopt(self, door: int, size: int) -> dict:
         """Take a block for the results through the door."""

@@ -263,23 +263,26 @@ class Reference:
         assert self._own is not None
         return self._own
 
-    def compute(self, family: str, seed: int, rows: int | None = None, timeout: float | None = None) -> Outputs:
+    def compute(
+        self, family: str, seed: int, rows: int | None = None, timeout: float | None = None, *, to_host: bool = False
+    ) -> Outputs:
         """The module's outputs on a family of engine.evaluate.correctness.inputs, in float64 if memory (and, on a CPU,
         time) allows, else in strict float32. Valid until the next `compute`.
 
         `rows`: only the leading rows of the inputs that have them. Raises TrialError code rows_refused for a module
-        that cannot compute them; then only the full size works.
+        that cannot compute them; then only the full size works. `to_host`: in memory of the host, which every process
+        of ours can read, even where a worker gave a block.
         """
         if family not in data.EVERY:
             raise ValueError(f"unknown family {family!r}")
-        ok = self._ask("validate", "compute", timeout, family=family, seed=seed, rows=rows)
+        ok = self._ask("validate", "compute", timeout, family=family, seed=seed, rows=rows, to_host=to_host)
         slots, listing = {}, ok.get("outputs")
         for name in self.problem.graph.outputs:
             one = listing.get(name) if isinstance(listing, dict) else None
             slots[name] = self._slot(name, one if isinstance(one, dict) else {}, rows)
         precision = ok.get("precision")
         precision = precision if precision in ("f64", "f32", "as written") else "f32"
-        if ok.get("in_block") is True and self.block is not None:
+        if ok.get("in_block") is True and self.block is not None and not to_host:
             region = Region("", self._result_size, slots)
         else:
             region = self._region("result", self._result_size, slots)

@@ -87,6 +87,16 @@ def test_results_in_a_block_are_those_of_the_host(reference):
     assert outputs.region.path and same(read(outputs.region), wanted), "a trimmed process has no block any more"
 
 
+def test_results_for_the_judge_lie_in_the_hosts_memory_beside_a_block(reference):
+    """The judge of raw kernels may be another process than the worker whose block it is."""
+    block = adopted(reference)
+    wanted = values(reference.compute("normal", 6), block)
+    outputs = reference.compute("normal", 6, to_host=True)
+    assert outputs.region.path and same(read(outputs.region), wanted)
+    outputs = reference.compute("normal", 6)
+    assert outputs.region.path == "" and same(values(outputs, block), wanted), "the block is still there"
+
+
 def test_a_new_process_knows_no_block_and_answers_in_the_hosts_memory(reference):
     block = adopted(reference)
     wanted = values(reference.compute("normal", 8), block)
