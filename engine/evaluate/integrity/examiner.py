@@ -18,7 +18,7 @@ from engine.evaluate.integrity.findings import Report
 from engine.evaluate.integrity.process.candidate import Candidate, Layout
 from engine.evaluate.integrity.process.judge import Judge
 from engine.evaluate.integrity.texts.reading import TextReader
-from engine.evaluate.reference.module_process import Reference, rows_for
+from engine.evaluate.reference.module_process import Outputs, Reference, rows_for
 from engine.sandbox import Sandbox
 
 
@@ -54,6 +54,11 @@ class Examiner:
     def take_up(self) -> None:
         """Give the judge this module's data again, after another module's."""
         self.judge.open(self.graph, self.reference.inputs_own())
+
+    def compute(self, family: str, seed: int, rows: int | None = None) -> Outputs:
+        """The module's correct results, in memory that the judge can read: it may be another process than the worker
+        that gave a block for results."""
+        return self.reference.compute(family, seed, rows, to_host=True)
 
     def pytorch_error(self, family: str, cls: str, rows: int | None, seed: int) -> PyTorchError | None:
         """PyTorch's own error in a class, computed once per family, because it depends on the kind of data and not on

@@ -203,7 +203,7 @@ class Run:
             judge.ask("clock_hand", at=at)
             seed = random.getrandbits(40)
             reference.clock_values(seed)
-            place = reference.compute("normal", seed, to_host=True).region.to_json()
+            place = self.examiner.compute("normal", seed).region.to_json()
             looked = judge.ask("clock_check", at=at, reference=place, tolerance=TOLERANCES[self.cls].error)
             error = self.examiner.pytorch_error("normal", self.cls, None, seed)
             for a in looked["results"]:

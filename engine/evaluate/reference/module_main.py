@@ -274,7 +274,7 @@ class Held:
                 raise Bad("unsteady", f"{name} has shape {list(out.shape)}; traced, it had {list(full)}.")
             raise Bad("rows_refused", f"The module does not compute on {rows} rows alone: it gives {list(out.shape)}.")
 
-    def do_compute(self, family: str, seed: int, rows: int | None, to_host: bool = False) -> dict:
+    def do_compute(self, family: str, seed: int, rows: int | None, to_host: bool) -> dict:
         start, block = time.perf_counter(), None if to_host else self.block
         try:
             precision, outputs = self._reference(family, seed, rows)
