@@ -1,5 +1,5 @@
 // A student's page: join, then the lessons at the teacher's pace. The server checks every answer and keeps it.
-import { $, boot, h, request, throttle, Told } from "../page.js";
+import { $, answer, boot, h, request, throttle, Told } from "../page.js";
 import { mount } from "../learn/runner.js";
 import { fill, html } from "../learn/parts.js";
 import { Channel, showStatus } from "./channel.js";
@@ -41,8 +41,7 @@ async function askName(why = "") {
   $("nickname").focus();
 }
 
-$("join-form").addEventListener("submit", async (e) => {
-  e.preventDefault();
+answer($("join-form"), async () => {
   try {
     await seat.join($("nickname").value);
     await enter();
