@@ -193,9 +193,6 @@ def chromium():
 
 @pytest.fixture(scope="package")
 def browser(app, chromium):
-    from playwright.sync_api import expect
-
-    expect.set_options(timeout=PATIENCE)
     return chromium
 
 

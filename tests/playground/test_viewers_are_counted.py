@@ -3,6 +3,8 @@
 import asyncio
 import json
 
+import pytest
+
 from playground.live import frames, hub
 from playground.live.hub import Hub
 from playground.live.viewers import Viewer
@@ -26,6 +28,20 @@ class Outlet:
         return [message["viewers"] for message in self.sent if "viewers" in message]
 
 
+@pytest.fixture(autouse=True)
+def often(monkeypatch):
+    monkeypatch.setattr(hub, "COUNT_EVERY", 0.02)
+
+
+def two_join():
+    """The crowd, and two viewers of one session in the order in which they came."""
+    crowd, entry = Hub(), Watched("s", ended=True)
+    viewers = [Viewer(entry, Outlet(), 0) for _ in range(2)]
+    for viewer in viewers:
+        crowd.join(viewer)
+    return crowd, *viewers
+
+
 async def settled(crowd, outlet, counts):
     for _ in range(500):
         if outlet.counts == counts:
@@ -35,15 +51,11 @@ async def settled(crowd, outlet, counts):
     assert outlet.counts == counts and crowd.watched
 
 
-def test_one_who_leaves_before_the_next_count_is_missed_by_the_one_who_stays(monkeypatch):
+def test_one_who_leaves_before_the_next_count_is_missed_by_the_one_who_stays():
     """The one who stays came second and was sent 2; the number before and after is 1."""
-    monkeypatch.setattr(hub, "COUNT_EVERY", 0.02)
 
     async def play():
-        crowd, entry = Hub(), Watched("s", ended=True)
-        gone, stays = Viewer(entry, Outlet(), 0), Viewer(entry, Outlet(), 0)
-        crowd.join(gone)
-        crowd.join(stays)
+        crowd, gone, stays = two_join()
         crowd.leave(gone)
         await settled(crowd, stays.outlet, [2, 1])
         crowd.leave(stays)
@@ -51,14 +63,9 @@ def test_one_who_leaves_before_the_next_count_is_missed_by_the_one_who_stays(mon
     asyncio.run(play())
 
 
-def test_a_number_that_a_viewer_knows_is_not_sent_again(monkeypatch):
-    monkeypatch.setattr(hub, "COUNT_EVERY", 0.02)
-
+def test_a_number_that_a_viewer_knows_is_not_sent_again():
     async def play():
-        crowd, entry = Hub(), Watched("s", ended=True)
-        first, second = Viewer(entry, Outlet(), 0), Viewer(entry, Outlet(), 0)
-        crowd.join(first)
-        crowd.join(second)
+        crowd, first, second = two_join()
         await settled(crowd, first.outlet, [1, 2])
         assert second.outlet.counts == [2]
         for viewer in (first, second):
