@@ -148,3 +148,34 @@ def test_a_view_of_what_pytorch_makes_is_said_to_be_one():
     assert parts.uncovered[1].reason == (
         "`aten.transpose` (line 3) only changes how a tensor is seen that no program beside it makes"
     )
+
+
+def turned_result(*after, out=(48, 64), strides=(1, 48)):
+    """A product whose result is returned with its axes swapped, as PyTorch sees it without a copy."""
+    from dataclasses import replace
+
+    g = Builder()
+    h = g.op("linear", [g.input("x", (64, 32)), g.parameter("w", (48, 32))], (64, 48))
+    y = g.op("transpose", [h], (48, 64), dim0=0, dim1=1)
+    for op, attributes in after:
+        y = g.op(op, [y], out, **attributes)
+    graph = g.graph(y)
+    graph.tensors[y] = replace(graph.tensors[y], strides=strides)
+    return graph
+
+
+def test_a_returned_view_that_a_program_would_have_to_copy_stays_pytorch():
+    parts = partition(turned_result())
+    assert [(u.op, "moves nothing in PyTorch" in u.reason) for u in parts.uncovered] == [("transpose", True)]
+    assert [r.ops for r in parts.regions] == [("linear_0",)] and runs_in_order(parts)
+    assert "transform" not in to_text(parts.regions[0].lowered.program("f16")).partition("gemm(")[2]
+
+
+def test_a_returned_view_in_its_own_order_is_part_of_the_program():
+    parts = partition(turned_result(("contiguous", {}), strides=()))
+    assert parts.whole
+
+
+def test_a_view_of_a_view_stays_pytorch_with_it():
+    shown = turned_result(("unsqueeze", {"dim": 0}), out=(1, 48, 64), strides=(3072, 1, 48))
+    assert {u.op for u in partition(shown).uncovered} == {"transpose", "unsqueeze"}

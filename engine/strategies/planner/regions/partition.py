@@ -10,6 +10,9 @@ it starts. Levels ensure this:
 A region is the covered work of one level. A covered operation then moves to the level of its first reader, so that an
 expert's product is fused with the scale that the router computes outside.
 
+A permuted view that the module returns is free in PyTorch and stays PyTorch where the program would have to copy its
+result into that order as its last stage.
+
 A region that the rules lower but no back end takes is split in two at its middle product (norm, reduction, pool), until
 the half at fault is alone and is left out.
 """
@@ -22,7 +25,8 @@ from dataclasses import dataclass, field
 from engine.devices import SessionRefused
 from engine.devices.parts import subgraph
 from engine.evaluate.candidate.allowed_aten import ALLOWED
-from engine.strategies.planner.lowering.lower import NOTHING_MADE, Lowered, lower
+from engine.strategies.planner.lowering.drafts import Rearrangement, stage_of
+from engine.strategies.planner.lowering.lower import NOTHING_MADE, SWAPS, VIEWS, Lowered, lower
 from engine.strategies.planner.lowering.rules.losses import LOSSES
 from engine.strategies.planner.lowering.rules.nonproduct import CONVOLUTIONS, NORMALIZATIONS, POOLS, REDUCTIONS
 from engine.strategies.planner.lowering.rules.products import PRODUCTS
@@ -103,13 +107,53 @@ class NothingCovered(SessionRefused):
 def partition(graph: OpGraph, accept: Accept = lambda lowered: None, title: str = "module") -> Partition:
     """Raises NothingCovered with the first reason if no region is left, or if an operation that is left out cannot run
     beside regions (engine.evaluate.candidate.allowed_aten)."""
+    whole = None
     try:
         lowered = lower(graph, title)
         if accept(lowered) is None:
-            return Partition(graph, (Region(1, graph, lowered),))
+            whole = Partition(graph, (Region(1, graph, lowered),))
     except SessionRefused:
         pass
-    return _Search(graph, accept, title).run()
+    views = _copied_views(graph, lowered) if whole else {}
+    if whole and not views:
+        return whole
+    search = _Search(graph, accept, title)
+    if whole is None:
+        return search.run()
+    try:
+        cut = search.run()
+    except NothingCovered:
+        return whole
+    return cut if {u.name for u in cut.uncovered} <= views.keys() else whole
+
+
+def _copied_views(graph: OpGraph, lowered: Lowered) -> dict[str, tuple[str, str]]:
+    """The views that the module returns, PyTorch moves nothing for, and `lowered` copies into order in a stage of its
+    own: operation -> why it stays PyTorch, as a sentence and without the operation's name."""
+    left = {}
+    for result, binding in zip(lowered.results, lowered.outputs, strict=True):
+        stage = stage_of(result)
+        if stage is None or not isinstance(lowered.stages[stage], Rearrangement):
+            continue
+        if binding.tensor not in graph.outputs or not graph.tensors[binding.tensor].strides:
+            continue
+        for op in _trailing_views(graph, binding.tensor):
+            left[op.name] = _about(op, "moves nothing in PyTorch, where a program would copy its result into order")
+    return left
+
+
+def _trailing_views(graph: OpGraph, tensor: str) -> list[Op]:
+    """The views between `tensor`, a result of the module, and the last stage, from the first that swaps axes on; none
+    where something else reads a tensor between them, for then it is needed in order."""
+    chain = []
+    while (op := graph.producer.get(tensor)) is not None and op.op in VIEWS:
+        if any(reader not in chain for reader in graph.readers.get(tensor, ())):
+            break
+        chain.append(op)
+        tensor = op.inputs[0]
+    while chain and chain[-1].op not in SWAPS:
+        chain.pop()
+    return chain if graph.producer.get(tensor) is not None else []
 
 
 @dataclass
@@ -162,6 +206,10 @@ class _Search:
                 lowered = lower(part, f"{self.title}_{len(regions) + 1}")
             except SessionRefused as e:
                 self._leave(e, ops)
+                return None
+            views = _copied_views(self.graph, lowered)
+            if views.keys() - self.outside.keys():
+                self.outside |= views
                 return None
             why = self.accept(lowered)
             if why is not None:
