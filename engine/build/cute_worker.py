@@ -18,6 +18,8 @@ from engine import start
 from engine.build import cubin
 from engine.jsonprocess import serve
 
+SMS = 132  # of an H200; only a count that no launch here reads depends on it
+
 
 def import_generated(path: str | Path):
     """A generated `cute` module from its file. The file must stay: CuTe DSL reads the text of kernels from it."""
@@ -40,11 +42,14 @@ class Builder:
         with start.importing():  # this is slow; a warm worker does it once
             import quack.cache.jit as jit
             import quack.epilogue.frontend  # noqa: F401
-            import torch  # noqa: F401
-            from quack.gemm_runtime.host import _compile_gemm_epi
+            import torch
+            from quack.gemm_runtime import host
             from quack.gemm_sm90 import GemmSm90
 
-        self._jit, self._gemm = jit, _compile_gemm_epi
+        if not torch.cuda.is_available():
+            # A plan also counts the clusters that fit the device. Only a launch reads that, and here there is none.
+            host.get_max_active_clusters = lambda size: SMS // size
+        self._jit, self._gemm = jit, host._compile_gemm_epi
         self._keys: list[str] = []
         self._traced: list[object] = []
         key_to_hash, setup = jit._key_to_hash, GemmSm90._setup_attributes

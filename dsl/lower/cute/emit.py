@@ -163,7 +163,7 @@ def _docstring(out: Text, program: Program, program_text: str) -> None:
     out.gap()
     out.add("\n".join(f"    {line}" if line else "" for line in program_text.rstrip("\n").split("\n")))
     out.gap()
-    out.add('`build()` compiles every kernel with no GPU; `load()` gives `run(inputs, outputs)`.\n"""')
+    out.add('`build()` compiles every kernel; `load()` gives `run(inputs, outputs)`.\n"""')
     out.gap()
 
 
@@ -171,7 +171,7 @@ def _imports(out: Text, program: Program, plans: list[StagePlan], prepack: bool)
     arch = program.arch or "sm_90a"
     out.add(parts.HEADER.format(arch=arch, capability=_CAPABILITY[arch]), ("", "arch"))
     out.gap()
-    modules = {"torch", "quack.gemm_runtime.host"}
+    modules = {"torch"}
     imports: set[tuple[str, str]] = {("torch._subclasses.fake_tensor", "FakeTensorMode")}
     for one in plans:
         modules |= one.modules

@@ -104,8 +104,8 @@ class Scratch:
 class StagePlan:
     """The text of one stage in the module.
 
-    text       defines `<STAGE>` (the stage's name in capitals): an object with `plan(*arguments)`, which compiles with
-               no GPU and launches nothing, and `__call__(*arguments)`, which launches on the current stream.
+    text       defines `<STAGE>` (the stage's name in capitals): an object with `plan(*arguments)`, which compiles
+               and launches nothing, and `__call__(*arguments)`, which launches on the current stream.
                Its marks have no stage: ("", clause).
     arguments  the text of the call's arguments, over names of tensors.
     tensors    the names in `arguments`, in order of use.

@@ -21,6 +21,7 @@ import random
 import signal
 import socket
 import sys
+import tempfile
 import warnings
 from pathlib import Path
 
@@ -168,6 +169,7 @@ def _inside(order: dict, arguments: list[str]) -> None:
         os.sched_setaffinity(0, order["cores"])
     os.environ.clear()
     os.environ.update(order["environment"], PWD=os.getcwd())
+    tempfile.tempdir = None  # torch asked for it in the server, whose folder is not there inside
     _as_started(arguments)
     random.seed()
     if "torch" in sys.modules:

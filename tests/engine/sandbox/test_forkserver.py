@@ -18,6 +18,7 @@ SEES = {
     "environment": "sorted(os.environ.items())",
     "descriptors": "sorted(link(n) for n in range(3, 400) if os.path.lexists(f'/proc/self/fd/{n}'))",
     "folders": "os.getcwd(), sorted(os.listdir('/')), sorted(os.listdir('/app'))",
+    "temporary files": "__import__('tempfile').gettempdir()",
     "limits": "[resource.getrlimit(n) for n in range(16)], os.nice(0), os.umask(0), os.sched_getaffinity(0)",
     "interpreter": "sys.path, sys.argv[0], sys.executable, sys.flags.safe_path",
     "packages": "[__import__(name).__path__ for name in ('engine', 'sol')]",

@@ -18,7 +18,7 @@ from engine.evaluate.candidate.guarded_outputs import Guarded
 from engine.evaluate.integrity.process.entries import LAUNCHES, PRODUCTS, Entries
 from engine.evaluate.integrity.process.loading import Loaded, load_cuda, load_python
 from engine.evaluate.integrity.process.timed_calls import TimedCalls
-from engine.evaluate.integrity.process.tracing import Native, OpLog, Snapshot, extra_keys
+from engine.evaluate.integrity.process.tracing import Native, OpLog, Snapshot, extra_keys, settle_handlers
 from engine.evaluate.shared_memory import NotShared
 from engine.evaluate.shared_tensors import Slot, tensor_at
 from engine.sandbox.watch import Watch
@@ -67,6 +67,7 @@ class Held:
     """A loaded candidate with its tensors. Every `do_` method is a request."""
 
     def __init__(self, message: dict):
+        settle_handlers(message["source"])
         self.snapshot = Snapshot()
         self.native = Native()
         import mmap

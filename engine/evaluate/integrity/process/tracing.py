@@ -5,8 +5,10 @@ All three run in the candidate's process, which could deceive them; see candidat
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import hashlib
+import importlib
 import signal
 from typing import Any
 
@@ -71,8 +73,6 @@ WATCHED = (
 
 
 def _resolve(name: str) -> Any:
-    import importlib
-
     parts = name.split(".")
     for n in range(len(parts) - 1, 0, -1):
         try:
@@ -94,6 +94,13 @@ def _attribute(cls: type, name: str) -> Any:
         if name in base.__dict__:
             return base.__dict__[name]
     raise AttributeError(name)
+
+
+def settle_handlers(source: str) -> None:
+    """Load TVM's runtime, which CuTe DSL loads, before a snapshot: it handles SIGSEGV to print a stack."""
+    if any(name in source for name in ("cutlass", "quack", "tvm_ffi")):
+        with contextlib.suppress(ImportError):
+            importlib.import_module("tvm_ffi")
 
 
 class Snapshot:
