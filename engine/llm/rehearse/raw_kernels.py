@@ -1,8 +1,14 @@
-"""A raw kernel of a rehearsal: the CuTe DSL code that a program of the planner becomes, as a class ModelNew."""
+"""A raw kernel of a rehearsal: the CuTe DSL code that a program of the planner becomes, as a class ModelNew.
+
+For a module that the planner does not lower whole it is the row kernel in CUDA (row_kernels.py), if the module works
+row by row.
+"""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
+from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
@@ -12,11 +18,14 @@ from dsl.printer import to_text
 from engine.devices import Binding, SessionRefused, TrialError
 from engine.llm.rehearse.mistakes import LIBRARY
 from engine.llm.rehearse.pool import prepared
+from engine.llm.rehearse.row_graph import NotRows, rows_of
+from engine.llm.rehearse.row_kernels import template_of
 from engine.strategies.problem import Prepared
 from sol.graph import OpGraph
 
 BROKEN = "\ndef broken(:\n"
 RESULT = ("results = tuple(y.reshape", "results = tuple((1.05 * y).reshape")  # right, and 5% off
+STORED, OFF = re.compile(r"narrow\(([vr]_)"), "narrow(1.05f * "  # the same in a row kernel
 NOTHING = "# There is no kernel to rehearse: {}.\n"
 WRAPPER = """
 
@@ -41,25 +50,34 @@ class ModelNew(Model):
 """
 
 
+@dataclass(frozen=True)
+class _Kernel:
+    """A text in `language` (python or cuda) that declares class `cls`."""
+
+    text: str
+    cls: str
+    language: str = "python"
+    change: str = "the planner's first program, as its CuTe DSL code"
+
+
 def raw_kernel(source: str, kind: str, classes: tuple[str, ...], mistake: str, title: str = "") -> dict[str, Any]:
     """The reply of the form Kernel for a module."""
     if mistake == "cheat":
-        return _reply(LIBRARY, classes[0], "a call of the library")
-    text, cls = _text(source, kind, classes, title)
-    text = spoiled(text, mistake)
-    return _reply(text, cls, "the planner's first program, as its CuTe DSL code")
+        return _reply(_Kernel(LIBRARY, classes[0], change="a call of the library"), "")
+    return _reply(_kernel(source, kind, classes, title), mistake)
 
 
 def spoiled(text: str, mistake: str) -> str:
     """A kernel with a mistake: syntax (does not parse), result (5% off)."""
     if mistake == "syntax":
         return text + BROKEN
-    return text.replace(*RESULT, 1) if mistake == "result" else text
+    return STORED.sub(OFF + r"\1", text.replace(*RESULT, 1)) if mistake == "result" else text
 
 
 def mended(text: str) -> str:
     """The kernel without the mistakes of `spoiled`."""
-    return text.removesuffix(BROKEN).removesuffix(BROKEN.rstrip()).replace(*RESULT[::-1])
+    text = text.removesuffix(BROKEN).removesuffix(BROKEN.rstrip())
+    return text.replace(*RESULT[::-1]).replace(OFF, "narrow(")
 
 
 def kernel_of(program: str, cls: str, source: str, kind: str, classes: tuple[str, ...], title: str = "") -> str:
@@ -76,25 +94,37 @@ def kernel_of(program: str, cls: str, source: str, kind: str, classes: tuple[str
     return _wrapped(source, program, inputs, outputs, problem)
 
 
-def _reply(text: str, cls: str, change: str) -> dict[str, Any]:
-    return {"source": text, "language": "python", "cls": cls, "change": change, "why": "rehearsed"}
+def _reply(kernel: _Kernel, mistake: str) -> dict[str, Any]:
+    return {
+        "source": spoiled(kernel.text, mistake), "language": kernel.language, "cls": kernel.cls,
+        "change": kernel.change, "why": "rehearsed",
+    }  # fmt: skip
 
 
 @lru_cache(maxsize=16)
-def _text(source: str, kind: str, classes: tuple[str, ...], title: str) -> tuple[str, str]:
-    """The kernel and its class; a comment that says why where there is none."""
+def _kernel(source: str, kind: str, classes: tuple[str, ...], title: str) -> _Kernel:
+    """The kernel; a comment that says why where there is none."""
     if kind != "module":
-        return NOTHING.format("a program of the language needs none"), classes[0]
+        return _Kernel(NOTHING.format("a program of the language needs none"), classes[0])
     try:
         problem = prepared(source, kind, classes, title)
     except SessionRefused as e:
-        return NOTHING.format(" ".join(e.reason.split()).rstrip(".")), classes[0]
+        return _Kernel(NOTHING.format(" ".join(e.reason.split()).rstrip(".")), classes[0])
     for part in problem.parts:
         if part.region is None and part.algebraic is None:
             text = _wrapped(source, to_text(part.base), *part.bindings, problem)
             if text:
-                return text, part.cls
-    return NOTHING.format("the planner does not lower this module whole to CuTe DSL"), classes[0]
+                return _Kernel(text, part.cls)
+    try:
+        rows = rows_of(problem.graph)
+    except NotRows as e:
+        why = f"the planner does not lower this module whole to CuTe DSL, and it is no row kernel: {e}"
+        return _Kernel(NOTHING.format(" ".join(why.split()).rstrip(".")), classes[0])
+    template = template_of(rows, "a row kernel by rule")
+    text = template["text"]
+    for parameter in template["parameters"]:
+        text = text.replace(f"{{{parameter['name']}}}", str(parameter["default"]))
+    return _Kernel(text, rows.half if rows.half in classes else classes[0], "cuda", "a row kernel with vectors")
 
 
 def _wrapped(

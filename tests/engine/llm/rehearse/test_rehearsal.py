@@ -9,14 +9,17 @@ import urllib.request
 import pytest
 
 from dsl.check import check
+from engine.evaluate.integrity.texts.reading import read
 from engine.llm.prompts import render
 from engine.llm.rehearse import MODEL, mistakes
-from engine.llm.rehearse.player import Player, read
-from engine.llm.rehearse.raw_kernels import raw_kernel
+from engine.llm.rehearse.player import Player
+from engine.llm.rehearse.player import read as read_prompt
+from engine.llm.rehearse.raw_kernels import mended, raw_kernel
 from engine.llm.rehearse.server import Rehearsal
 from engine.llm.replies import Ideas, Kernel, Program
 from engine.strategies.state import Finished, State
 from engine.strategies.writing import Writer
+from engine.suite.cases import PROBLEMS
 from tests.engine.session.scripted import problem
 
 MODULE = """import torch
@@ -53,7 +56,7 @@ def post(server, body, path="/chat/completions"):
 
 
 def test_it_reads_the_work_from_the_prompt_alone():
-    work = read(prompt())
+    work = read_prompt(prompt())
     assert (work.form, work.kind, work.classes) == ("Program", "program", ("f16",)) and work.source.startswith(
         "program"
     )
@@ -111,6 +114,21 @@ def test_a_raw_kernel_is_the_module_s_class_over_generated_code():
     assert "READS = [('input', 0), ('state', 'l.weight')" in reply.source
     assert "1.05" in raw_kernel(MODULE, "module", ("f16",), "result")["source"]
     assert "There is no kernel to rehearse" in raw_kernel("x = 1", "module", ("f16",), "")["source"]
+
+
+def test_a_module_that_is_not_lowered_whole_gets_a_row_kernel_in_cuda():
+    halves = (PROBLEMS / "silu_and_mul.py").read_text()
+    reply = Kernel.model_validate(raw_kernel(halves, "module", ("f16",), ""))
+    assert (reply.language, reply.cls) == ("cuda", "f16")
+    assert 'extern "C" int run(' in reply.source and "{vector}" not in reply.source
+    wrong = raw_kernel(halves, "module", ("f16",), "result")["source"]
+    assert wrong.count("1.05f") >= 1 and mended(wrong) == reply.source
+
+
+def test_no_kernel_of_the_rehearsal_is_accused_by_its_text():
+    for source in (MODULE, (PROBLEMS / "silu_and_mul.py").read_text()):
+        reply = raw_kernel(source, "module", ("f16",), "")
+        assert [f for f in read(reply["source"], reply["language"], "f16").findings if f.severity == "gaming"] == []
 
 
 def test_it_speaks_chat_completions(server):
