@@ -4,6 +4,10 @@
     python -m engine.bench.studies.pace --seconds 90 --loop-seconds 120 --json pace.json
     python -m engine.bench.studies.pace --side loop --seconds 300 --json pace.json  # one of them; the other stays in
     the file
+    python -m engine.bench.studies.pace --side kernels --seconds 120 --json pace.json  # raw kernels
+
+The side `kernels` plays sessions of `flat` whose candidates are raw kernels, from the rehearsal: the CuTe DSL code of
+the planner's programs, built, verified and examined as a stranger's text.
 
 Both sides are real sessions (engine.session.runner) with real workers, builds and verification, on the same modules in
 class f16 and in the same order, from an empty build cache. The loop does one thing after the other and builds every
@@ -27,7 +31,9 @@ from statistics import median, quantiles
 from typing import Any
 
 from engine import atomic_write
+from engine.bench.studies import rehearsed
 from engine.devices import Candidate, Problem, SessionRefused, TrialError
+from engine.llm import handler
 from engine.session import events
 from engine.session.runner import SessionSpec, run
 from engine.session.spec import MAX_TRIALS
@@ -44,7 +50,8 @@ MODULES = (
 )  # fmt: skip
 CLS = "f16"
 TRIALS = 24  # per session; then the next module
-AIMS = {"median_s": 2.5, "first_trial_s": 5.0, "times_as_many": 10.0}  # goals of this study
+KERNELS = {"strategy": "flat", "options": {"form": "kernel", "attempts": 6}, "trials": 6}  # of a raw kernels' session
+AIMS = {"median_s": 2.5, "first_trial_s": 5.0, "times_as_many": 10.0, "kernel_median_s": 8.0}  # goals of this study
 STAGES = {
     "traced": events.Traced, "reported": events.Reported, "baseline": events.Baseline,
     "proposed": events.TrialProposed, "compiled": events.TrialCompiled, "validated": events.TrialValidated,
@@ -161,17 +168,20 @@ def play(
     trials: int = TRIALS,
     say: Callable[[str], None] = lambda text: None,
     warm: Callable[[], None] = lambda: None,
+    strategy: dict[str, Any] | None = None,
+    handlers: Any = None,
 ) -> Window:
     """Sessions on `modules` (name, text, kind), one after the other, until `seconds` have passed or no module is left.
 
     `warm` is called between sessions, as the app's engine does. A trial that the clock interrupts does not count.
+    `strategy`: fields of the sessions' spec for another strategy than the planner, with the `handlers` of its models.
     """
     began = time.monotonic()
     window = Window(seconds)
     for name, text, kind in modules:
         if time.monotonic() - began >= seconds:
             break
-        _session(window, (name, text, kind), device, began, trials, say)
+        _session(window, (name, text, kind), device, began, {"trials": trials, **(strategy or {})}, say, handlers)
         if not window.ended and not window.sessions[-1]["end"].startswith(("done", "stopped")):
             raise SessionRefused("nothing_ran", f"{name}: {window.sessions[-1]['end']}")
         warm()
@@ -181,7 +191,13 @@ def play(
 
 
 def _session(
-    window: Window, module: tuple[str, str, str], device: Any, began: float, trials: int, say: Callable[[str], None]
+    window: Window,
+    module: tuple[str, str, str],
+    device: Any,
+    began: float,
+    fields: dict[str, Any],
+    say: Callable[[str], None],
+    handlers: Any = None,
 ) -> None:
     pressed, until = time.monotonic(), began + window.seconds
     name, text, kind = module
@@ -194,14 +210,13 @@ def _session(
         return [("stop", {})]
 
     spec = SessionSpec(
-        title=name, source=text, source_kind=kind, device="cuda", classes=(CLS,), trials=trials, eps=0.0,
-        window=MAX_TRIALS,
-    )  # fmt: skip
+        title=name, source=text, source_kind=kind, device="cuda", classes=(CLS,), eps=0.0, window=MAX_TRIALS, **fields
+    )
     stages: dict[str, float] = {}
     proposed: dict[int, float] = {}
     built: dict[int, events.TrialCompiled] = {}
     reason = ""
-    for emitted in run(spec, device=device, control=control, local_user=True, teaches=False):
+    for emitted in run(spec, device=device, control=control, local_user=True, teaches=False, handlers=handlers):
         e, now = emitted.event, time.monotonic()
         for stage, of in STAGES.items():
             if isinstance(e, of):
@@ -236,7 +251,12 @@ def _sources(only: tuple[str, ...]) -> list[tuple[str, str, str]]:
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="python -m engine.bench.studies.pace", description=__doc__.partition("\n")[0])
     parser.add_argument("--device", default="cuda", help="cuda; modelled:h200 tries the command itself without a GPU")
-    parser.add_argument("--side", choices=("both", "cute", "loop"), default="both", help="which window (default both)")
+    parser.add_argument(
+        "--side",
+        choices=("both", "cute", "loop", "kernels"),
+        default="both",
+        help="which window (default both: cute, then loop)",
+    )
     parser.add_argument("--seconds", type=float, default=300.0, help="of each window (default 300)")
     parser.add_argument("--loop-seconds", type=float, help="of the loop's window, if different")
     parser.add_argument("--starts", type=int, default=3, help="sessions for only the first trial (default 3)")
@@ -292,7 +312,14 @@ def _play(args: argparse.Namespace) -> int:
         time.sleep(args.rest)
 
     ready()
-    if args.side != "loop":
+    if args.side == "kernels":
+        with tempfile.TemporaryDirectory() as folder, rehearsed.rehearsal(folder) as models:
+            played = play(
+                modules, device, args.seconds, say=_say, warm=warm, strategy=KERNELS, handlers=handler.handlers(models)
+            )
+        results["kernels"] = {"model": "rehearsed: rules wrote each reply", **KERNELS, **played.to_json()}
+        _say(summary("kernels", results["kernels"]))
+    if args.side in ("both", "cute"):
         results["starts"] = []
         for one in modules[1 : 1 + args.starts]:
             start = play([one], device, 120.0, trials=1, say=_say)
@@ -303,7 +330,7 @@ def _play(args: argparse.Namespace) -> int:
         results["cute"] = play(modules, device, args.seconds, say=_say, warm=warm).to_json()
         save()
         _say(summary("cute", results["cute"]))
-    if args.side != "cute":
+    if args.side in ("both", "loop"):
         results["loop"] = play(modules, Loop(device), args.loop_seconds or args.seconds, say=_say, warm=warm).to_json()
         _say(summary("loop", results["loop"]))
     save()
@@ -336,6 +363,8 @@ def verdict(results: dict[str, Any]) -> str:
     firsts = [s["first_trial_s"] for s in results.get("starts", []) if s["first_trial_s"]]
     if firsts:
         lines.append(f"first measured trial {median(firsts):.2f} s of {firsts} (aim {AIMS['first_trial_s']})")
+    if results.get("kernels", {}).get("trial_s"):
+        lines.append(f"raw kernels: median {results['kernels']['trial_s']['median']} s (aim {AIMS['kernel_median_s']})")
     if "times_as_many" in results:
         lines.append(f"{results['times_as_many']} times the loop's trials (aim {AIMS['times_as_many']:g})")
     return "; ".join(lines)
