@@ -16,6 +16,8 @@ from dataclasses import dataclass, replace
 
 from sol.cost.cost import Cost, canonical
 from sol.cost.graph_costs import costs_of, parts_of
+from sol.cost.in_place import parts as parts_in_place
+from sol.cost.in_place import written_elements
 from sol.cost.needed_parts import vector_share
 from sol.cost.op_table import GATHERS, SHAPED_LIKE, SUBSETS
 from sol.cost.ops import touched
@@ -162,6 +164,7 @@ def external_bytes(graph: OpGraph) -> dict[str, float]:
     producer = {n: op for op in ops for n in op.outputs}
     need: dict[str, float] = {}  # elements of a tensor that are read
     parts: dict[tuple[str, str, str], float] = {}  # elements of its slices that are counted already
+    in_place = parts_in_place(graph)
     outputs = set(graph.outputs)
     for name in outputs:  # an output that is a view needs its base
         if name in producer and costs[producer[name].name].kind == "view":
@@ -171,7 +174,9 @@ def external_bytes(graph: OpGraph) -> dict[str, float]:
         inputs = op.inputs[:1] if canonical(op.op) in SHAPED_LIKE else op.inputs
         for name in dict.fromkeys(inputs):
             t = graph.tensors[name]
-            if not view:
+            if op.name in in_place and name == op.inputs[0]:
+                take = max(0, need.get(op.outputs[0], 0) - in_place[op.name])
+            elif not view:
                 take = touched(op, t, graph.tensors) if costs[op.name].read else 0
                 share = parts_of(graph)[1][op.name, name]
                 take = take * share if canonical(op.op) in GATHERS else min(take, share * t.elements)
@@ -192,7 +197,8 @@ def external_bytes(graph: OpGraph) -> dict[str, float]:
         while base in producer and costs[producer[base].name].kind == "view" and producer[base].inputs:
             base = producer[base].inputs[0]
         if base in producer and f"write:{base}" not in total:
-            total[f"write:{base}"] = graph.tensors[name].bytes
+            t = graph.tensors[name]
+            total[f"write:{base}"] = written_elements(graph, base) * DTYPE_BYTES[t.dtype] if base == name else t.bytes
         elif base not in producer and base != name and _only_leaves(base, graph, ops, costs):
             total.pop(base, None)  # input -> view -> output: no data moves
     return total

@@ -87,12 +87,29 @@ class Op:
 
 @dataclass(frozen=True)
 class OpGraph:
-    """Ops in execution order over named tensors; `inputs` and `outputs` in call order."""
+    """Ops in execution order over named tensors; `inputs` and `outputs` in call order.
+
+    `writes`: the buffers, parameters, tensor attributes and inputs that forward writes. Their new values are the last
+    of `outputs`, in the same order; the first ones are what forward returns. `settled`: the graph is that of every call
+    but the first, which makes tensors that later calls read (a mask that is made once).
+    """
 
     tensors: dict[str, Tensor]
     ops: tuple[Op, ...]
     inputs: tuple[str, ...]
     outputs: tuple[str, ...]
+    writes: tuple[str, ...] = ()
+    settled: bool = False
+
+    @property
+    def returned(self) -> tuple[str, ...]:
+        """What forward returns: the outputs without the new values of what it writes."""
+        return self.outputs[: len(self.outputs) - len(self.writes)]
+
+    @property
+    def written(self) -> dict[str, str]:
+        """Tensor that forward writes -> the tensor with its new value."""
+        return dict(zip(self.writes, self.outputs[len(self.returned) :], strict=True))
 
     @cached_property
     def producer(self) -> dict[str, Op]:
@@ -148,7 +165,8 @@ class OpGraph:
                     **{**t, "shape": tuple(t["shape"]), "strides": tuple(t.get("strides") or ())}
                 )
             ops = tuple(Op(**{**o, "inputs": tuple(o["inputs"]), "outputs": tuple(o["outputs"])}) for o in raw["ops"])
-            graph = OpGraph(tensors, ops, tuple(raw["inputs"]), tuple(raw["outputs"]))
+            writes = tuple(raw.get("writes", ()))
+            graph = OpGraph(tensors, ops, tuple(raw["inputs"]), tuple(raw["outputs"]), writes, bool(raw.get("settled")))
         except (KeyError, TypeError, json.JSONDecodeError) as e:
             raise ValueError(f"not an op graph: {e}") from None
         for op in ops:

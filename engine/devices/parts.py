@@ -46,12 +46,25 @@ def expected_ms(
     for ops, program in placed:
         inside.update(ops)
         covered += predict(program, hw).ms
+    copies = predict_eager(_copies(graph), hw, "f32").ms if graph.writes else 0.0  # they cast nothing
     rest = [op for op in graph.live if op.name not in inside]
     moves = [op for op in rest if costs_of(graph)[op.name].kind not in ("view", "none")]
     if not moves:
-        return covered, covered
+        return covered + copies, covered
     theirs = pytorch_class(cls, graph)
-    return covered + predict_eager(subgraph(graph, rest), hw, theirs, cast_parameters=True).ms, covered
+    return covered + copies + predict_eager(subgraph(graph, rest), hw, theirs, cast_parameters=True).ms, covered
+
+
+def _copies(graph: OpGraph) -> OpGraph:
+    """The copies of new values into the tensors that forward writes, which PyTorch makes after the programs."""
+    news = list(dict.fromkeys(graph.written.values()))
+    tensors = {n: replace(graph.tensors[n], kind="input", strides=()) for n in news}
+    ops = []
+    for n in news:
+        copy = replace(graph.tensors[n], name=f"{n}_copied", kind="intermediate", strides=())
+        tensors[copy.name] = copy
+        ops.append(Op(copy.name, "clone", (n,), (copy.name,), {"memory_format": None}))
+    return OpGraph(tensors, tuple(ops), tuple(news), tuple(op.outputs[0] for op in ops))
 
 
 def to_json(placed: Placed, **more: object) -> dict:

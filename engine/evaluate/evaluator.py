@@ -162,6 +162,10 @@ class Evaluator(Device):
     def _form(self, candidate: Any) -> Form:
         if candidate.form == "program":
             return self.workbench.programs
+        if writes := self.problem.graph.writes:
+            path = self.problem.graph.tensors[writes[0]].path or writes[0]
+            reason = f"the module's forward writes {path}, and a kernel computes only what forward returns"
+            raise TrialError("check", "no_form", f"{reason}; write a program of the language")
         if candidate.form not in self.workbench.others:
             reason = f"{self.name} runs no candidates of the form {candidate.form}"
             raise TrialError("check", "no_form", f"{reason}; write a program of the language")

@@ -20,6 +20,7 @@ from dsl.ir import Collective, Config, Program, Stage
 from dsl.printer import to_text
 from engine import devices
 from engine.devices import Binding, SessionRefused
+from engine.devices.parts import subgraph
 from engine.session import events
 from engine.strategies.api import Candidate
 from engine.strategies.planner.lowering import program_graph
@@ -202,6 +203,8 @@ class _Lowering:
         p = self.problem
         not_in_float64(p.graph)
         cut = partition(p.graph, self._rejected)
+        if cut.whole and p.graph.writes:
+            cut = _beside_writes(cut)
         parts = [
             Part(cls, tuple(structures), _bindings(region.lowered), region.graph, None if cut.whole else region)
             for region in cut.regions
@@ -275,6 +278,13 @@ def prepare(problem: devices.Problem, allowed: Sequence[str], hardware: Hardware
     if prepared.refusal is not None:
         raise prepared.refusal
     return prepared
+
+
+def _beside_writes(cut: Partition) -> Partition:
+    """The program that computes all of a module whose forward also writes tensors, as a region: PyTorch copies the new
+    values after it."""
+    part = subgraph(cut.graph, list(cut.graph.live))
+    return Partition(cut.graph, (Region(1, part, lower(part)),))
 
 
 def _bindings(lowered: Lowered) -> tuple[tuple[Binding, ...], tuple[Binding, ...]]:

@@ -1,4 +1,4 @@
-"""Capture a built module and its inputs as an op graph: torch.export, then ATen ops one to one, not decomposed.
+"""Turn an exported program into an op graph: ATen ops one to one, not decomposed.
 
 Composite operations (`linear`, `gelu`, `layer_norm`) are kept, because lowering needs them. In-place ops become
 functional. Ops that compute nothing (dropout in eval mode, detach, a cast to the same type) are left out.
@@ -8,14 +8,12 @@ from __future__ import annotations
 
 import math
 import re
-import warnings
 from typing import Any
 
 from engine.sandbox.channel import PASTED
-from engine.trace import effects, spellings
+from engine.trace import chance, exported, spellings
 from engine.trace.explain import depends_on_values, quoted
 from engine.trace.load import Bad
-from engine.trace.recurrent import shapes_only
 
 MAX_OPS = 5000
 _LINE = re.compile(rf'File "{re.escape(PASTED)}", line (\d+)')
@@ -61,20 +59,6 @@ def _foreign(target: Any) -> str:
     return f"{name}, which the tracer does not follow; leave it out"
 
 
-def export(model: Any, inputs: tuple[Any, ...]) -> Any:
-    """The exported program, functional. Raises what torch.export raises."""
-    import torch
-
-    with warnings.catch_warnings(), torch.no_grad():
-        warnings.simplefilter("ignore")
-        with shapes_only():
-            program = torch.export.export(model, inputs, strict=False)
-        nodes = [n for n in program.graph.nodes if n.op == "call_function" and hasattr(n.target, "_schema")]
-        if any(n.target._schema.is_mutable for n in nodes):
-            program = program.run_decompositions({})
-    return program
-
-
 class Capture:
     """Convert one exported graph. `graph()` returns the JSON form that sol.graph.OpGraph.from_json reads."""
 
@@ -90,6 +74,7 @@ class Capture:
     def graph(self) -> dict:
         signature = self.program.graph_signature
         outputs: list[str] = []
+        writes: list[str] = []
         for node in self.program.graph.nodes:
             if node.op == "placeholder":
                 self._placeholder(node, signature)
@@ -98,18 +83,39 @@ class Capture:
             elif node.op == "get_attr":
                 self._constant(node)
             elif node.op == "output":
-                user = set(signature.user_outputs)
-                for value in node.args[0]:
-                    if getattr(value, "name", None) in user:
-                        outputs.append(self._name(value))
-        effects.refuse_writes(self.program, self._line)
+                outputs, writes = self._results(node.args[0], signature)
         self._drop_unread(outputs)
         self.ops = list(spellings.composites(self.ops, outputs))
-        effects.refuse_chance(self.ops, self.drawn)
-        read = {t for op in self.ops for t in op["inputs"]} | set(outputs) | set(self.inputs)
+        chance.refuse_chance(self.ops, self.drawn)
+        read = {t for op in self.ops for t in op["inputs"]} | set(outputs) | set(self.inputs) | set(writes)
         written = {t for op in self.ops for t in op["outputs"]}
         tensors = [t for name, t in self.tensors.items() if name in read or name in written]
-        return {"tensors": tensors, "ops": self.ops, "inputs": self.inputs, "outputs": outputs}
+        return {"tensors": tensors, "ops": self.ops, "inputs": self.inputs, "outputs": outputs, "writes": writes}
+
+    def _results(self, values: Any, signature: Any) -> tuple[list[str], list[str]]:
+        """(what forward returns, then the new values of what it writes; the tensors that it writes)."""
+        outputs, writes = [self._name(value) for value in exported.returned(values, signature)], []
+        places = {n.name: name for n, name in self.names.items() if n.op == "placeholder"}
+        places |= {t["path"]: name for name, t in self.tensors.items() if t["path"]}
+        for node, path in exported.writes(self.program):
+            new, old = self._name(node), places[path]
+            if new == old:
+                continue  # its value is what it was
+            if any(self.tensors[new][of] != self.tensors[old][of] for of in ("shape", "dtype")):
+                new = self._copied(old, new, node)
+            outputs.append(new)
+            writes.append(old)
+        return outputs, writes
+
+    def _copied(self, old: str, new: str, node: Any) -> str:
+        """The value of `old` after `old.copy_(new)`, where PyTorch broadcasts or converts."""
+        name, n = f"{old}_copied", 1
+        while name in self.tensors:
+            name, n = f"{old}_copied_{n}", n + 1
+        self.tensors[name] = {**self.tensors[old], "name": name, "kind": "intermediate", "path": ""}
+        self.ops.append({"name": name, "op": "copy", "inputs": [old, new], "outputs": [name],
+                         "attrs": {"non_blocking": False}, "line": self._line(node), "module": ""})  # fmt: skip
+        return name
 
     def _drop_unread(self, outputs: list[str]) -> None:
         """Remove ops whose results nothing reads, for example unused attention weights: a program need not compute
@@ -123,6 +129,14 @@ class Capture:
         self.ops = live[::-1]
         for name in written - {t for op in self.ops for t in op["outputs"]}:
             del self.tensors[name]
+
+    def constants(self) -> dict[str, Any]:
+        """The tensors that only the exported program names, by their paths: literals, and tensors in lists."""
+        signature = self.program.graph_signature
+        lifted = set(signature.inputs_to_lifted_tensor_constants.values())
+        program = {n: t for n, t in getattr(self.program, "constants", {}).items() if n in lifted}
+        nodes = [str(n.target) for n in self.program.graph.nodes if n.op == "get_attr"]
+        return program | {n: getattr(self.program.graph_module, n, None) for n in nodes}
 
     # ---- tensors ----
 
@@ -246,7 +260,7 @@ class Capture:
         if isinstance(value, torch.Tensor) and inputs and self._computes_nothing(op, attrs, inputs, value):
             self.names[node] = inputs[0]
             return
-        if effects.random(node.target, attrs):
+        if chance.random(node.target, attrs):
             self.drawn.add(node.name)
         if isinstance(value, torch.Tensor):
             outputs = (self._add(node.name, value, "intermediate", "", node),)

@@ -9,16 +9,20 @@ from __future__ import annotations
 
 import contextlib
 import itertools
+import re
+from collections.abc import Callable
 from typing import Any
 
 from engine.sandbox.watch import Blocked, Watch
-from engine.trace import capture, effects, fx
+from engine.trace import capture, exported, fx, state
 from engine.trace.explain import data_dependent, explain
 from engine.trace.fake import fake_tensors
 from engine.trace.load import Bad, Loaded, line_of, load
+from engine.trace.state import State
 
 # Refusals that real tensors would not change.
 _FINAL = ("syntax_error", "data_dependent", "random", "writes", "sandbox_file", "sandbox_network", "sandbox_process")
+_MUTATED = re.compile(r"Constant (\S+) is mutated in the forward")  # torch.export's words
 _watch: Watch | None = None
 
 
@@ -63,13 +67,12 @@ def _attempt(source: str, fake: bool) -> dict:
         model = stage(f"{loaded.cls.__name__}()", loaded.build)
         inputs = stage(f"{loaded.inputs_from}()", loaded.inputs)
         _check_tensors(loaded, inputs)
-        state = effects.attributes(model)
+        start = State(model)
         result = stage("forward", lambda: model(*inputs), calls_data=True)
         _check_result(loaded, result)
-        after = effects.attributes(model)
-        assigned = {path for path, tensor in state.items() if after.get(path) is not tensor}
-    graph, by = _graph(model, inputs, fake)
-    effects.refuse_assignments(graph, assigned)
+        copies = [v.clone() if isinstance(v, torch.Tensor) else v for v in inputs]  # a module may keep an input
+        every = state.every_call(model, start, lambda: stage("forward", lambda: model(*copies), calls_data=True))
+    graph, by = _graph_of_every_call(model, inputs, fake, every)
     if not graph["ops"]:
         raise Bad(
             "nothing_computed", "The module computes nothing: its outputs are its inputs.", forward_return_line(loaded)
@@ -88,33 +91,72 @@ def _attempt(source: str, fake: bool) -> dict:
     }
 
 
-def _graph(model: Any, inputs: tuple[Any, ...], fake: bool) -> tuple[dict, str]:
-    """The graph and the name of its tracer: torch.export or, if that fails and fx works, torch.fx."""
+def _graph_of_every_call(model: Any, inputs: tuple[Any, ...], fake: bool, every: state.EveryCall) -> tuple[dict, str]:
+    """The graph, with the tensor attributes that it reads and calls change as buffers, and the name of its tracer.
+    Raises Bad if later calls compute something else."""
+    graph, tensors = {}, every.tensors
     try:
-        return _exported(model, inputs), "torch.export"
+        graph, by = _graph(model, inputs, fake)
+        tensors = tensors & {t["path"] for t in graph["tensors"] if t["kind"] == "constant"}
+    except Bad as e:
+        if e.code != "changed_constant" or not tensors:
+            raise
+    if tensors:
+        if resized := sorted(tensors & set(every.resized)):
+            raise state.refuse_resized(resized[0], *every.resized[resized[0]])
+        state.promote(model, tensors)
+        graph, by = _graph(model, inputs, fake)
+    if every.others:
+        import torch
+
+        paths = {t["path"] for t in graph["tensors"] if t["kind"] == "constant"}
+        if state.reads(model, paths, every.others):
+            raise state.refuse(every.others)
+        with torch.no_grad(), fake_tensors() if fake else contextlib.nullcontext():
+            stage("forward", lambda: model(*inputs), calls_data=True)
+        if _graph(model, inputs, fake)[0] != graph:
+            raise state.refuse(every.others)
+    return {**graph, "settled": every.settled}, by
+
+
+def _graph(model: Any, inputs: tuple[Any, ...], fake: bool) -> tuple[dict, str]:
+    """The graph and the name of its tracer."""
+    return _traced(model, inputs, fake, capture.Capture.graph)
+
+
+def constants(model: Any, inputs: tuple[Any, ...]) -> dict[str, Any]:
+    """The tensors that only the graph names (engine.trace.capture.Capture.constants), of a module that is not fake.
+    Raises Bad."""
+    return _traced(model, inputs, False, capture.Capture.constants)[0]
+
+
+def _traced(model: Any, inputs: tuple[Any, ...], fake: bool, read: Callable[[capture.Capture], Any]) -> tuple[Any, str]:
+    """What `read` gives for the capture of torch.export or, if that fails and fx works, of torch.fx."""
+    try:
+        return read(_exported(model, inputs)), "torch.export"
     except Bad as e:
         if e.code not in ("not_covered", "cannot_trace") or e.of_device:
             raise
         try:
             with fake_tensors() if fake else contextlib.nullcontext():
-                return capture.Capture(fx.record(model, inputs)).graph(), "torch.fx"
+                return read(capture.Capture(fx.record(model, inputs))), "torch.fx"
         except Exception:
             raise e from None
 
 
-def _exported(model: Any, inputs: tuple[Any, ...]) -> dict:
+def _exported(model: Any, inputs: tuple[Any, ...]) -> capture.Capture:
     try:
-        program = capture.export(model, inputs)
+        program = exported.export(model, inputs)
     except Exception as e:
         if data_dependent(e):
             raise explain(e, "forward") from None
-        if constant := effects.MUTATED.search(str(e)):
-            raise effects.written("attribute", constant[1], None) from None
+        if constant := _MUTATED.search(str(e)):
+            raise Bad("changed_constant", f"forward changes the tensor {constant[1]} in place.") from None
         why = explain(e, "torch.export")
         if why.code in ("not_covered", "leaves_torch"):
             raise why from None
         raise Bad("cannot_trace", f"PyTorch cannot export this module: {why.reason}", why.line) from None
-    return capture.Capture(program).graph()
+    return capture.Capture(program)
 
 
 def stage(doing: str, what: Any, calls_data: bool = False) -> Any:

@@ -38,12 +38,17 @@ def record(model: Any, inputs: tuple[Any, ...]) -> Recorded:
     leaves, spec = tree_flatten(inputs)
     places = [i for i, leaf in enumerate(leaves) if isinstance(leaf, torch.Tensor)]
 
+    assigned: list[str] = []  # buffers to which forward assigns another tensor
+
     def call(*tensors: Any) -> list[Any]:
         arguments = list(leaves)
         for i, t in zip(places, tensors[len(state) :], strict=True):
             arguments[i] = t
-        values = dict(zip(state, tensors, strict=False))
-        return tree_leaves(torch.func.functional_call(model, values, tree_unflatten(arguments, spec)))
+        before = dict(zip(state, tensors, strict=False))
+        values = dict(before)  # functional_call puts the assigned tensors here
+        results = tree_leaves(torch.func.functional_call(model, values, tree_unflatten(arguments, spec)))
+        assigned[:] = [name for name in buffers if values[name] is not before[name]]
+        return [*results, *(values[name] for name in assigned)]
 
     tensors = [*state.values(), *(leaves[i] for i in places)]
     with torch.no_grad():
@@ -51,10 +56,13 @@ def record(model: Any, inputs: tuple[Any, ...]) -> Recorded:
     placeholders = [n for n in graph_module.graph.nodes if n.op == "placeholder"]
     (output,) = (n for n in graph_module.graph.nodes if n.op == "output")
     names = {node.name: path for node, path in zip(placeholders, state, strict=False)}
+    results = list(output.args[0])
+    own = len(results) - len(assigned)
     signature = SimpleNamespace(
         inputs_to_parameters={n: p for n, p in names.items() if p in parameters},
         inputs_to_buffers={n: p for n, p in names.items() if p in buffers},
         inputs_to_lifted_tensor_constants={},
-        user_outputs=[n.name for n in output.args[0]],
+        returned=results[:own],
+        assigned=dict(zip(assigned, results[own:], strict=True)),
     )
     return Recorded(graph_module, signature)

@@ -138,6 +138,7 @@ def _read(answer: dict, seconds: float) -> Traced:
             raise ValueError("an operation's module has no name")
         if any(n not in graph.tensors for n in (*graph.inputs, *graph.outputs)) or not graph.outputs:
             raise ValueError("inputs or outputs are missing")
+        _check_writes(graph)
         has = {str(k)[:40]: v for k, v in ok["has"].items() if isinstance(v, (str, bool))}
         title = "".join(c for c in str(ok["title"]) if c.isprintable())[:120]
         return Traced(graph, title, has, seconds)
@@ -166,6 +167,20 @@ def _check_order(graph: OpGraph) -> None:
         known.update(op.outputs)
     if not known.issuperset(graph.outputs):
         raise ValueError("nothing makes an output")
+
+
+def _check_writes(graph: OpGraph) -> None:
+    """Raise ValueError unless the last outputs are new values of tensors of the module, each of its shape and type."""
+    if len(graph.writes) >= len(graph.outputs) or len(set(graph.writes)) != len(graph.writes):
+        raise ValueError("it writes more than it computes")
+    for old, new in graph.written.items():
+        before, after = graph.tensors.get(old), graph.tensors[new]
+        if (
+            before is None
+            or before.kind == "intermediate"
+            or (before.shape, before.dtype) != (after.shape, after.dtype)
+        ):
+            raise ValueError(f"what is written to {str(old)[:80]} does not fit")
 
 
 def _check_elements(graph: OpGraph) -> None:

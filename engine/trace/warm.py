@@ -20,7 +20,7 @@ def _once() -> None:
     with torch.no_grad(), fake.fake_tensors():
         model, x = torch.nn.Sequential(torch.nn.Linear(2, 2), torch.nn.ReLU(inplace=True)).eval(), torch.randn(2, 2)
         model(x)
-    child.capture.export(model, (x,))
+    child.exported.export(model, (x,))
 
 
 _one_thread()

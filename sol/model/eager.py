@@ -14,6 +14,8 @@ from math import ceil, prod
 from sol.bounds import native_class, recast
 from sol.cost.cost import Cost, canonical
 from sol.cost.graph_costs import costs_of
+from sol.cost.in_place import is_done_by_its_source
+from sol.cost.in_place import parts as parts_in_place
 from sol.cost.op_table import is_inference_batch_norm
 from sol.graph import DTYPE_BYTES, Op, OpGraph, Tensor
 from sol.hardware import Hardware
@@ -252,11 +254,18 @@ def predict_eager(
             after = [_cast(graph.tensors[n], hw, 0.5) for n in graph.outputs if graph.tensors[n].dtype == "f32"]
         graph = recast(graph, "f16" if cls == "f16" else "bf16")
     stages = list(before)
-    layout = _Layout(graph)
+    layout, in_place = _Layout(graph), parts_in_place(graph)
     for op in graph.ops:
         c = costs_of(graph)[op.name]
         name = canonical(op.op)
         if c.kind in ("view", "none") or not op.outputs:
+            continue
+        if op.name in in_place:
+            if not is_done_by_its_source(op):
+                moved = in_place[op.name] * DTYPE_BYTES[graph.tensors[op.outputs[0]].dtype]
+                ms = stream_ms(moved, moved, hw)
+                parts = {"launch": LAUNCH_MS, "main": ms - LAUNCH_MS}
+                stages.append(StageTime(op.name, c.kind, ms, "memory", parts, c.flops, 2 * moved))
             continue
         if name == "contiguous" and not layout.strided(op.inputs[0]):
             continue

@@ -9,7 +9,8 @@ import pytest
 torch = pytest.importorskip("torch")
 from torch._subclasses.fake_tensor import FakeTensorMode  # noqa: E402
 
-from engine.trace.capture import Capture, export  # noqa: E402
+from engine.trace.capture import Capture  # noqa: E402
+from engine.trace.exported import export  # noqa: E402
 from sol.bounds import external_bytes  # noqa: E402
 from sol.cost.ops import cost  # noqa: E402
 from sol.graph import OpGraph  # noqa: E402

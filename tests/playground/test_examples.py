@@ -10,7 +10,8 @@ from torch._subclasses.fake_tensor import FakeTensorMode  # noqa: E402
 from dsl.check.program import check  # noqa: E402
 from dsl.printer import to_text  # noqa: E402
 from engine.strategies.planner.lowering.lower import lower  # noqa: E402
-from engine.trace.capture import Capture, export  # noqa: E402
+from engine.trace.capture import Capture  # noqa: E402
+from engine.trace.exported import export  # noqa: E402
 from playground.language import examples  # noqa: E402
 from sol.graph import OpGraph  # noqa: E402
 

@@ -9,7 +9,8 @@ from suite59 import PROBLEMS
 torch = pytest.importorskip("torch")
 from torch import nn  # noqa: E402
 
-from engine.trace.capture import Capture, export  # noqa: E402
+from engine.trace.capture import Capture  # noqa: E402
+from engine.trace.exported import export  # noqa: E402
 from sol.attainable import predict_eager  # noqa: E402
 from sol.bounds import fused_bound, recast  # noqa: E402
 from sol.cost.graph_costs import costs_of  # noqa: E402

@@ -11,7 +11,8 @@ from networks import BY_HAND, COUNTED, EVERY  # noqa: E402
 from torch.utils._pytree import tree_leaves  # noqa: E402
 from torch.utils.flop_counter import FlopCounterMode  # noqa: E402
 
-from engine.trace.capture import Capture, export  # noqa: E402
+from engine.trace.capture import Capture  # noqa: E402
+from engine.trace.exported import export  # noqa: E402
 from sol.bounds import bounds, external_bytes  # noqa: E402
 from sol.cost.graph_costs import costs_of  # noqa: E402
 from sol.cost.ops import bytes_only  # noqa: E402

@@ -8,7 +8,8 @@ from suite59 import Builder
 torch = pytest.importorskip("torch")
 from torch import nn  # noqa: E402
 
-from engine.trace.capture import Capture, export  # noqa: E402
+from engine.trace.capture import Capture  # noqa: E402
+from engine.trace.exported import export  # noqa: E402
 from sol.bounds import external_bytes, fused_bound  # noqa: E402
 from sol.cost.graph_costs import costs_of  # noqa: E402
 from sol.cost.needed import triangle_elements  # noqa: E402

@@ -8,7 +8,8 @@ import pytest
 torch = pytest.importorskip("torch")
 from torch import nn  # noqa: E402
 
-from engine.trace.capture import Capture, export  # noqa: E402
+from engine.trace.capture import Capture  # noqa: E402
+from engine.trace.exported import export  # noqa: E402
 from sol.bounds import external_bytes, fused_bound  # noqa: E402
 from sol.graph import OpGraph  # noqa: E402
 from sol.hardware import load  # noqa: E402

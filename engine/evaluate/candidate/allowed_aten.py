@@ -23,6 +23,7 @@ cummax cummin sort argsort topk kthvalue median softmax _softmax log_softmax _lo
 linear matmul mm bmm mv dot addmm baddbmm addmv einsum outer bilinear _grouped_mm
 conv1d conv2d conv3d conv_transpose1d conv_transpose2d conv_transpose3d convolution
 layer_norm rms_norm group_norm batch_norm instance_norm native_layer_norm native_group_norm
+_native_batch_norm_legit _native_batch_norm_legit_functional native_batch_norm
 avg_pool1d avg_pool2d avg_pool3d max_pool1d max_pool2d max_pool3d max_pool1d_with_indices max_pool2d_with_indices
 max_pool3d_with_indices adaptive_avg_pool1d adaptive_avg_pool2d adaptive_avg_pool3d adaptive_max_pool1d
 adaptive_max_pool2d adaptive_max_pool3d lp_pool2d upsample_nearest1d upsample_nearest2d upsample_nearest3d

@@ -67,11 +67,15 @@ class RegionProgram:
         guards: list[Guarded] | None,
     ) -> None:
         values = dict(zip(composed.read, inputs, strict=True))
-        into = dict(zip(self.graph.outputs, outputs, strict=True))
+        own = len(self.graph.returned)
+        into = dict(zip(self.graph.returned, outputs[:own], strict=True))
         results = composed.run(values, into, guards)
+        # A written tensor gets its new value by a copy, which is part of the module's work and of its time.
+        for n, out in zip(self.graph.outputs[own:], outputs[own:], strict=True):
+            out.copy_(results[n])
         self._late = [
             (out, results[n])
-            for n, out in zip(self.graph.outputs, outputs, strict=True)
+            for n, out in zip(self.graph.returned, outputs[:own], strict=True)
             if results[n].data_ptr() != out.data_ptr()
         ]
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from engine.evaluate.integrity.process.timed_calls import runner
+from engine.evaluate.reference.module_state import get
 from engine.evaluate.reference.pytorch_classes import permitted
 from engine.evaluate.reference.pytorch_times import Baseline
 from engine.evaluate.timing.outside.runner import Runner
@@ -42,7 +43,7 @@ class ModuleClock:
 
         def call(at: int, slots: list[Any]) -> list[Any]:
             for path, tensor in self._state(sets[at]):
-                module._state(module.model, path).data = tensor
+                get(module.model, path).data = tensor
             with permitted(baseline.wanted):
                 result = child.stage("forward", lambda: baseline.call(at))
             return [v for v in torch.utils._pytree.tree_leaves(result) if isinstance(v, torch.Tensor)]
@@ -65,7 +66,7 @@ class ModuleClock:
         if self.runner is not None:
             self.runner.close()
             for path, tensor in self._state(self.module.own):
-                self.module._state(self.module.model, path).data = tensor
+                get(self.module.model, path).data = tensor
         self.runner, self.baseline = None, None
         return {}
 

@@ -9,12 +9,14 @@ from __future__ import annotations
 import contextlib
 import json
 import time
+from collections.abc import Iterable
 from typing import Any
 
 from engine.evaluate import shared_memory
 from engine.evaluate.correctness import inputs as data
 from engine.evaluate.correctness.operands import parts_by_rows
 from engine.evaluate.reference.module_clock import ModuleClock
+from engine.evaluate.reference.module_state import WrittenState, copied, get, own_tensors, settle
 from engine.evaluate.reference.pytorch_classes import CLASSES, SUSPECT, UNUSED, as_class, strict, truncating, widening
 from engine.evaluate.reference.pytorch_times import Baseline, argument_sets
 from engine.evaluate.shared_memory import Block, NotShared
@@ -69,6 +71,7 @@ class Held:
         self.torch = torch
         self.graph = OpGraph.from_json(message["graph"])
         self.roles = data.roles(self.graph)
+        self.state = WrittenState(self.graph)
         self.device = message["device"]
         data.few_threads(self.graph)
         self.seed = message["seed"]
@@ -77,21 +80,18 @@ class Held:
         self.own_map = _map(message["own_fd"], message["own_size"])
         self.result_slots = _slots(message["result_slots"])
         self.result_map = _map(message["result_fd"], message["result_size"])
-        # Tensors created without a device (a plain attribute, an example input) are created where the module will run.
+        # Tensors without a device (a plain attribute, an example input) are created where the module will run.
         with torch.no_grad(), torch.device(self.device):
             self.loaded: Loaded = child.stage("the text", lambda: load(message["source"]))
             self.model = self._build()
             own = child.stage(f"{self.loaded.inputs_from}()", lambda: self.loaded.inputs(self.seed))
         self.inputs = tuple(v.to(self.device) if isinstance(v, torch.Tensor) else v for v in own)
-        tensors = [v for v in self.inputs if isinstance(v, torch.Tensor)]
-        if len(tensors) != len(self.graph.inputs):
+        if self.graph.settled:
+            settle(self.model, self.inputs)
+        if len(tensors := self._tensors(self.inputs)) != len(self.graph.inputs):
             raise Bad("unsteady", f"{self.loaded.inputs_from}() gave another number of tensors than before.")
         self.own = dict(zip(self.graph.inputs, tensors, strict=True))
-        for t in self.graph.tensors.values():
-            if t.kind in ("parameter", "buffer", "constant"):
-                tensor = self._state(self.model, t.path)
-                if tensor is not None:
-                    self.own[t.name] = tensor.detach().clone()
+        self.own |= own_tensors(self.model, self.graph, self.inputs, self.device)
         for name, value in self.own.items():
             want = self.graph.tensors[name]
             if tuple(value.shape) != want.shape or value.dtype != data.torch_dtype(want.dtype):
@@ -100,7 +100,7 @@ class Held:
         self.slow = False  # float64 took more than F64_SECONDS on a GPU
         self.data: tuple[tuple, dict] | None = None  # the data of the last request: the next class asks for it again
         self.last: tuple[tuple, tuple] | None = None
-        self.block: Block | None = None  # in which results are laid, instead of in memory of the host
+        self.block: Block | None = None  # in which results are laid, instead of the host's memory
         self.baselines: list[Baseline] = []  # the open ones: the one that is timed, and one beside it
         self.clock = ModuleClock(self)
         self.host_clock = bool(message.get("host_clock"))
@@ -109,16 +109,11 @@ class Held:
         name = f"{self.loaded.cls.__name__}()"
         with self.torch.no_grad(), self.torch.device(self.device):
             model = child.stage(name, lambda: self.loaded.build(self.seed))
+        self.state.prepare(model)
         return model.to(self.device).requires_grad_(False)
 
-    def _state(self, model: Any, path: str) -> Any:
-        """The parameter, buffer or plain tensor attribute at a dotted path; None for one that export created."""
-        value = model
-        for part in path.split("."):
-            value = value[int(part)] if isinstance(value, (list, tuple)) else getattr(value, part, None)
-            if value is None:
-                return None
-        return value if isinstance(value, self.torch.Tensor) else None
+    def _tensors(self, values: Iterable[Any]) -> list[Any]:
+        return [v for v in values if isinstance(v, self.torch.Tensor)]
 
     def share_own(self) -> dict:
         """Copy the module's own inputs and state into the shared region; report which tensors were found."""
@@ -186,19 +181,16 @@ class Held:
         torch = self.torch
         for t in self.graph.tensors.values():
             if t.kind == "parameter" and t.name in values:
-                tensor = self._state(model, t.path)
+                tensor = get(model, t.path)
                 tensor.data = values[t.name].to(torch.float64) if wide else values[t.name]
+        self.state.put(model, values, wide)
         named = iter(self.graph.inputs)
-        arguments = []
-        for v in self.inputs:
-            if isinstance(v, torch.Tensor):
-                v = values[next(named)].clone()  # a forward may write into its inputs
-                if wide and v.is_floating_point():
-                    v = v.to(torch.float64)
-            arguments.append(v)
+        dtype = torch.float64 if wide else None
+        arguments = [copied(values[next(named)] if isinstance(v, torch.Tensor) else v, dtype) for v in self.inputs]
         with torch.no_grad():
             result = child.stage("forward", lambda: model(*arguments))
-        outputs = [v for v in torch.utils._pytree.tree_leaves(result) if isinstance(v, torch.Tensor)]
+        outputs = self._tensors(torch.utils._pytree.tree_leaves(result))
+        outputs += self.state.read(model, self._tensors(arguments))
         if len(outputs) != len(self.graph.outputs):
             raise Bad("unsteady", "forward returned another number of tensors than when it was traced.")
         return outputs
@@ -257,9 +249,13 @@ class Held:
 
     def _widen(self) -> Any:
         model = self._build().double()
+        if self.graph.settled:
+            settle(model, self.inputs, self.torch.float64)
         for t in self.graph.tensors.values():
             if t.kind in ("buffer", "constant") and t.name in self.own and self.own[t.name].is_floating_point():
-                self._state(model, t.path).data.copy_(self.own[t.name])
+                tensor = get(model, t.path)
+                if tensor is not None:
+                    tensor.data.copy_(self.own[t.name])
         return model
 
     def _check_rows(self, outputs: list, rows: int | None) -> None:
@@ -353,10 +349,11 @@ class Held:
         self._forget()
         for t in self.graph.tensors.values():
             if t.kind == "parameter" and t.name in self.own:
-                self._state(self.model, t.path).data = self.own[t.name]
+                get(self.model, t.path).data = self.own[t.name]
         sets, timer = argument_sets(self.graph, self.inputs, self.own, seed, self.device), clock(self.device)
+        restore = self.state.restorer(self.model, self.own, sets)
         for way in filter(None, (name, beside)):
-            self.baselines.append(Baseline(way, self.model, self.graph, sets, self.device, timer))
+            self.baselines.append(Baseline(way, self.model, self.graph, sets, self.device, timer, restore))
         if self.device == "cuda":
             self.torch.cuda.synchronize()
         return {"cls": self.baselines[0].cls, "note": self.baselines[0].note}

@@ -7,7 +7,7 @@ torch.autocast with its casts timed. Two modes may be open at once, to be timed 
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from engine.evaluate.correctness import inputs as data
@@ -45,14 +45,19 @@ def argument_sets(
 
 class Baseline:
     """One mode. `cls`: the precision class that it computes in; `note`: its description. Inputs rotate through `sets`;
-    `timer`: see engine.evaluate.timing.samples."""
+    `timer`: see engine.evaluate.timing.samples. `restore(at)`: puts back what a call on set number `at` changes, before
+    each call and outside of its time."""
 
-    def __init__(self, name: str, model: Any, graph: OpGraph, sets: list[list[Any]], device: str, timer: Any):
+    def __init__(
+        self, name: str, model: Any, graph: OpGraph, sets: list[list[Any]], device: str, timer: Any,
+        restore: Callable[[int], None] = lambda at: None,
+    ):  # fmt: skip
         try:
             self.way, self.wanted = parts(name)
         except ValueError as e:
             raise Bad("unknown_baseline", str(e)) from None
         self.sets, self.device, self.timer, self.turn = sets, device, timer, 0
+        self.restore = restore
         self.model = model if self.way == "eager" else _compiled(model, MODES[self.way])
         self.cls = self._class(graph)
         also = {"tf32": "TF32 allowed", "f16": "its casts timed", "bf16": "its casts timed"}.get(self.wanted or "", "")
@@ -60,6 +65,7 @@ class Baseline:
         self.note = also if words == WORDS["eager"] and also else ", ".join(filter(None, (words, also)))
         with permitted(self.wanted):  # a compiler reads the settings here
             for _ in range(3):
+                self._restore()
                 child.stage("forward", self._call)
 
     def _class(self, graph: OpGraph) -> str:
@@ -89,8 +95,11 @@ class Baseline:
         """{ms, call_ms} of one call, under the mode's own settings."""
         self.turn += 1
         with permitted(self.wanted):
-            ms = child.stage("forward", lambda: self.timer.sample(self._call))
-            return {"ms": ms, "call_ms": self.timer.call_time(self._call)}
+            ms = child.stage("forward", lambda: self.timer.sample(self._call, self._restore))
+            return {"ms": ms, "call_ms": self.timer.call_time(self._call, self._restore)}
+
+    def _restore(self) -> None:
+        self.restore(self.turn % len(self.sets))
 
 
 def _compiled(model: Any, mode: str) -> Any:

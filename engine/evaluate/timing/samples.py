@@ -24,6 +24,10 @@ MOST_SETS, LARGE_SET = 4, 1 << 30
 MOST_OVERHEAD_MS = 0.008  # a larger "time of the events themselves" comes from a disturbed machine and is ignored
 
 
+def _nothing() -> None:
+    return None
+
+
 class Timer:
     """Times calls on the current CUDA stream; `hold_cycles` should be longer than the queueing of a call's launches."""
 
@@ -40,14 +44,16 @@ class Timer:
         """Write twice the size of L2, so that no inputs stay in it."""
         self._flush.fill_(1)
 
-    def sample(self, call: Callable[[], object]) -> float:
-        """Milliseconds of device time of one call, with a cold L2 (flushed by writing twice its size).
+    def sample(self, call: Callable[[], object], before: Callable[[], object] = _nothing) -> float:
+        """Milliseconds of device time of one call, with a cold L2 (flushed by writing twice its size). `before` runs
+        ahead of each call, outside of its time.
 
         The call is repeated behind a longer hold if the device started it before the host had queued all of it. A call
         that waits for the device itself is never queued ahead, and is timed as it is.
         """
         hold = self._hold
         while True:
+            before()
             self._flush.fill_(1)
             self._torch.cuda._sleep(hold)
             self._start.record()
@@ -79,8 +85,9 @@ class Timer:
         added = by_events - median(by_cupti) if by_cupti else 0.0
         return added if 0.0 <= added <= MOST_OVERHEAD_MS else 0.0
 
-    def call_time(self, call: Callable[[], object]) -> float:
+    def call_time(self, call: Callable[[], object], before: Callable[[], object] = _nothing) -> float:
         """Milliseconds of host wall time of one call: launch to synchronised end, L2 flushed before."""
+        before()
         self._flush.fill_(1)
         self._torch.cuda.synchronize()
         t = time.perf_counter()
@@ -98,7 +105,8 @@ def input_sets(bytes_: int) -> int:
 class HostTimer:
     """The wall clock instead of CUDA events, for tests of the rules on a CPU; no measurement uses it."""
 
-    def sample(self, call: Callable[[], object]) -> float:
+    def sample(self, call: Callable[[], object], before: Callable[[], object] = _nothing) -> float:
+        before()
         started = time.perf_counter()
         call()
         return (time.perf_counter() - started) * 1e3

@@ -10,13 +10,13 @@ import torch.nn.functional as F  # noqa: E402
 
 from engine.evaluate.candidate.aten import ALLOWED, UnknownOp, operation  # noqa: E402
 from engine.evaluate.candidate.region_runtime import RegionRuntime  # noqa: E402
-from engine.trace import capture  # noqa: E402
+from engine.trace import capture, exported  # noqa: E402
 from sol.graph import Op, OpGraph  # noqa: E402
 
 
 def traced(model, inputs):
     """(graph, every tensor that it reads), through JSON as the sandbox sends it."""
-    program = capture.export(model, inputs)
+    program = exported.export(model, inputs)
     graph = OpGraph.from_json(json.dumps(capture.Capture(program).graph()))
     state = {**dict(model.named_parameters()), **dict(model.named_buffers()), **program.constants}
     values = dict(zip(graph.inputs, inputs, strict=True))

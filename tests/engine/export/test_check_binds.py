@@ -55,7 +55,8 @@ def imported(path, name):
 # Traces every text on the meta device, in a process of its own: other tests leave state in torch.
 TRACING = """
 import json, sys, torch
-from engine.trace.capture import Capture, export
+from engine.trace.capture import Capture
+from engine.trace.exported import export
 texts, graphs = json.load(sys.stdin), {}
 for name, text in texts.items():
     names = {"__name__": "module"}

@@ -8,7 +8,8 @@ torch = pytest.importorskip("torch")
 
 from engine.devices import Problem  # noqa: E402
 from engine.suite.cases import PROBLEMS, beside  # noqa: E402
-from engine.trace.capture import Capture, export  # noqa: E402
+from engine.trace.capture import Capture  # noqa: E402
+from engine.trace.exported import export  # noqa: E402
 from sol.graph import OpGraph  # noqa: E402
 from sol.hardware import load  # noqa: E402
 from tests.engine import planning  # noqa: E402

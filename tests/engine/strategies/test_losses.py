@@ -17,7 +17,8 @@ from engine.devices import SessionRefused
 from engine.evaluate.correctness import oracle
 from engine.strategies.planner.lowering.lower import lower
 from engine.strategies.planner.regions.partition import partition
-from engine.trace.capture import Capture, export
+from engine.trace.capture import Capture
+from engine.trace.exported import export
 from sol.graph import OpGraph
 
 LOSSES = {

@@ -17,7 +17,8 @@ from engine.strategies.planner.lowering.choice import Choice  # noqa: E402
 from engine.strategies.planner.lowering.lower import lower  # noqa: E402
 from engine.strategies.planner.lowering.pipeline import program  # noqa: E402
 from engine.suite.cases import PROBLEMS, beside, module_ids  # noqa: E402
-from engine.trace.capture import Capture, export  # noqa: E402
+from engine.trace.capture import Capture  # noqa: E402
+from engine.trace.exported import export  # noqa: E402
 from sol.graph import OpGraph  # noqa: E402
 from tests.engine.small_modules import Instance, compare  # noqa: E402
 

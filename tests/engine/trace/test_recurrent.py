@@ -10,7 +10,8 @@ import torch
 from torch import nn
 from torch._subclasses.fake_tensor import FakeTensorMode
 
-from engine.trace.capture import Capture, export
+from engine.trace.capture import Capture
+from engine.trace.exported import export
 from engine.trace.recurrent import shapes_only
 
 NETWORKS = {

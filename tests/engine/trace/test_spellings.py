@@ -7,6 +7,7 @@ import torch
 
 from engine.evaluate.candidate.aten import operation
 from engine.trace import capture
+from engine.trace.exported import export
 from engine.trace.spellings import BATCH_NORMS, composite, composites
 from sol.cost.ops import cost
 from sol.graph import Op, OpGraph
@@ -108,7 +109,7 @@ class Norms(torch.nn.Module):
 
 def test_an_operation_in_place_changes_no_name_of_a_norm():
     x = (torch.randn(2, 8, 6, 6),)
-    graphs = [capture.Capture(capture.export(Norms(inplace).eval(), x)).graph() for inplace in (False, True)]
+    graphs = [capture.Capture(export(Norms(inplace).eval(), x)).graph() for inplace in (False, True)]
     for g in graphs:
         for op in g["ops"]:
             op["attrs"].pop("cudnn_enabled", None)  # what this machine has

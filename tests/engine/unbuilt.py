@@ -1,0 +1,25 @@
+"""The modelled machine without its compilers, which take most of its time; numbers are verified in full."""
+
+from __future__ import annotations
+
+from engine.devices.modelled import Modelled
+from engine.evaluate.evaluator import Evaluator
+from engine.session.runner import run
+from engine.session.spec import SessionSpec
+from tests.engine.priced import NotRun
+
+
+class Unbuilt(Modelled):
+    """Machine of an Evaluator."""
+
+    def open(self, problem, cancelled, loaded=None):
+        workbench = super().open(problem, cancelled, loaded)
+        workbench.programs.builds = NotRun()
+        return workbench
+
+
+def session(source: str, title: str = "", **changes) -> list:
+    """The events of a session on a pasted module; by default one trial in class tf32."""
+    changes = {"classes": ("tf32",), "trials": 1, "eps": 0.0} | changes
+    spec = SessionSpec(title=title or "a module", source=source, device="modelled:h200", **changes)
+    return [e.event for e in run(spec, device=Evaluator(Unbuilt("h200")), teaches=False)]
