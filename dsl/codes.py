@@ -1,4 +1,4 @@
-"""The pages of the error codes (codes.toml) and of a back end's refusals (refusals.toml)."""
+"""The pages of the error codes (codes.toml, mistakes/) and of a back end's refusals (refusals.toml)."""
 
 from __future__ import annotations
 
@@ -11,27 +11,43 @@ from textwrap import fill
 
 @dataclass(frozen=True)
 class Page:
-    """The explanation of a code: the reason for the rule, an example that breaks it ("" for a refusal), and the fix."""
+    """The explanation of a code: the reason for the rule, an example that breaks it ("" for a refusal), and the fix.
+
+    `wrong`: a whole program with this error alone; `right`: the same program, repaired. Both are "" for a refusal.
+    """
 
     code: str
     title: str
     why: str
     example: str
     fix: str
+    wrong: str = ""
+    right: str = ""
 
     def to_json(self) -> dict:
         return asdict(self)
 
     def __str__(self) -> str:
         end = f"Rejected:  {self.example}\nPasses:    {self.fix}" if self.example else f"Helps:     {self.fix}"
-        return f"{self.code} {self.title}\n\n{fill(self.why, 100)}\n\n{end}"
+        text = f"{self.code} {self.title}\n\n{fill(self.why, 100)}\n\n{end}"
+        return (
+            f"{text}\n\nA wrong program:\n\n{self.wrong}\nThe same, repaired:\n\n{self.right}" if self.wrong else text
+        )
 
 
 def _read(name: str) -> dict[str, dict[str, str]]:
-    return tomllib.loads(Path(__file__).with_name(name).read_text(encoding="utf-8"))
+    return tomllib.loads(_text(name))
 
 
-CODES: dict[str, Page] = {code: Page(code, **fields) for code, fields in _read("codes.toml").items()}
+def _text(name: str) -> str:
+    return (Path(__file__).parent / name).read_text(encoding="utf-8")
+
+
+def _programs(code: str) -> dict[str, str]:
+    return {which: _text(f"mistakes/{code}-{which}.ucutlass") for which in ("wrong", "right")}
+
+
+CODES: dict[str, Page] = {code: Page(code, **fields, **_programs(code)) for code, fields in _read("codes.toml").items()}
 REFUSALS: dict[str, dict[str, str]] = _read("refusals.toml")  # by the code without `cute-` or `cpp-`
 
 

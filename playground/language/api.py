@@ -119,13 +119,15 @@ class Options(Schema):
 
 
 class Page(Schema):
-    """The page of an error code."""
+    """The page of an error code, or of a back end's refusal."""
 
     code: str
     title: str
     why: str
     example: str
     fix: str
+    wrong: str = Field(description="a whole program with this error and no other one; empty for a refusal")
+    right: str = Field(description="the same program, repaired; empty for a refusal")
 
 
 class Word(Schema):

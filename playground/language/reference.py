@@ -9,6 +9,7 @@ from __future__ import annotations
 import functools
 import re
 from dataclasses import dataclass
+from difflib import SequenceMatcher
 from html import escape
 from pathlib import Path
 from typing import Any
@@ -17,7 +18,7 @@ from urllib.parse import quote
 import dsl
 from dsl.check.families import FAMILIES
 from dsl.check.program import check
-from dsl.codes import CODES
+from dsl.codes import CODES, Page
 from dsl.codes import page as page_of
 from dsl.diagnostics import closest
 from dsl.editor.vocabulary import ENTRIES, Entry, vocabulary
@@ -67,7 +68,10 @@ def codes() -> list[dict[str, Any]]:
 
 
 def code_page(code: str) -> dict[str, Any] | None:
-    """The page of a code with its neighbours and its two texts in colour, or None."""
+    """The page of a code with its neighbours and its texts in colour, or None.
+
+    `programs`: for an error its wrong program, with the message of the checker, and the repaired one.
+    """
     page = page_of(code)
     if page is None:
         return None
@@ -78,10 +82,44 @@ def code_page(code: str) -> dict[str, Any] | None:
         "why": _inline(page.why),
         "example": highlight(page.example),
         "fix": highlight(page.fix),
-        "refusal": at is None,
+        "programs": _programs(page) if page.wrong else [],
         "before": CODES[names[at - 1]] if at else None,
         "after": CODES[names[at + 1]] if at is not None and at + 1 < len(names) else None,
     }
+
+
+def _programs(page: Page) -> list[dict[str, str]]:
+    """[{kind, title, text, address, message}] of an error's wrong program and of its repair."""
+    wrong, right = page.wrong.splitlines(), page.right.splitlines()
+    same = SequenceMatcher(None, wrong, right, autojunk=False).get_matching_blocks()
+    message = "\n\n".join(d.render(page.wrong) for d in check(page.wrong).diagnostics)
+    return [
+        {
+            "kind": "wrong",
+            "title": "A program with this error",
+            "text": _marked(wrong, {i for m in same for i in range(m.a, m.a + m.size)}),
+            "address": in_editor(page.wrong),
+            "message": message,
+        },
+        {
+            "kind": "right",
+            "title": "The same program, repaired",
+            "text": _marked(right, {i for m in same for i in range(m.b, m.b + m.size)}),
+            "address": in_editor(page.right),
+            "message": "",
+        },
+    ]
+
+
+def _marked(lines: list[str], same: set[int]) -> str:
+    """Lines in colour, with marks around those that the other program does not have."""
+    html = [highlight(line) for line in lines]
+    return "\n".join(line if i in same else f"<mark>{line}</mark>" for i, line in enumerate(html))
+
+
+def in_editor(program: str) -> str:
+    """The address that opens a program in the playground's editor."""
+    return f"/#program={quote(program)}"
 
 
 def word_page(word: str) -> dict[str, Any] | None:
@@ -150,7 +188,7 @@ def _fence(text: str) -> str:
         code = part.strip("\n")
         link = ""
         if code.startswith("program ") and check(code).ok:
-            link = f'<a class="try" href="/#program={quote(code)}">Open in the editor</a>'
+            link = f'<a class="try" href="{in_editor(code)}">Open in the editor</a>'
         plain = "" if code.startswith("program ") else " plain"  # lists of words may break anywhere
         out.append(f'<div class="listing{plain}">{link}<pre tabindex="0"><code>{highlight(code)}</code></pre></div>')
     return "\n".join(out)

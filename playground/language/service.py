@@ -73,7 +73,7 @@ def resolve(text: str, device: str = HARDWARE) -> dict[str, Any]:
 
 
 def explain(word: str) -> dict[str, Any] | None:
-    """The page of an error code, {code, title, why, example, fix}, or of a word, {word, kind, use, doc, values}."""
+    """The page of a code, {code, title, why, example, fix, wrong, right}, or of a word, {word, kind, use, doc, ..}."""
     page = dsl.codes.page(word) or vocabulary.entry(word)
     return page.to_json() if page else None
 

@@ -110,6 +110,23 @@ def test_a_code_leads_to_its_page_and_the_reference_back_to_the_editor(editor):
     expect(code.locator("#editor .cm-content")).to_contain_text("slu(acc")  # the draft was not lost
 
 
+@pytest.mark.parametrize(("code", "name"), [("E204", "layer"), ("E002", "layer"), ("E003", "layer"), ("E307", "power")])
+def test_a_code_s_page_opens_its_wrong_program_and_the_repaired_one(open_page, complaints, code, name):
+    """By the keyboard; among them the longest text, and one with a letter that is not ASCII."""
+    page = open_page(f"/language/{code}")
+    expect(page.locator(".listing.wrong .verdict")).to_contain_text(code)
+    expect(page.locator(".listing.wrong mark")).not_to_have_count(0)
+    expect(page.locator(".listing.right mark")).not_to_have_count(0)
+    page.get_by_role("link", name="Open in the editor: a program with this error").press("Enter")
+    expect(page.locator("#editor .cm-content")).to_contain_text(f"program {name}(")
+    expect(page.locator("#diagnostics .code")).to_have_text(code)
+    page.go_back()
+    page.get_by_role("link", name="Open in the editor: the same program, repaired").press("Enter")
+    expect(page.locator("#editor .cm-content")).to_contain_text(f"program {name}(")
+    expect(page.locator("#check-state")).to_have_text("The program is correct")
+    assert not complaints, complaints
+
+
 def test_completion_offers_names_clauses_and_values_that_pass(editor):
     page = editor(GOOD)
     page.locator("#editor .cm-line", has_text="schedule").click()

@@ -1,6 +1,10 @@
 """The language over HTTP: each endpoint's form, its limits, and a page that documents them."""
 
+import re
+from urllib.parse import unquote
+
 import pytest
+from django.utils.html import escape
 
 from dsl.check.program import check
 from dsl.codes import CODES
@@ -106,6 +110,22 @@ def test_the_api_s_own_page_documents_each_form(client):
         assert post_["summary"] and "language" in post_["tags"]
         assert "$ref" in str(post_["responses"]["200"]), f"{name} does not say what it answers"
     assert {"code", "line", "col", "help", "fix"} <= set(schema["components"]["schemas"]["Diagnostic"]["properties"])
+
+
+def test_each_error_s_page_opens_its_wrong_program_and_the_repaired_one(client):
+    for code, page in CODES.items():
+        html = client.get(f"/language/{code}").content.decode()
+        opened = [unquote(address) for address in re.findall(r'href="/#program=([^"]+)"', html)]
+        assert opened == [page.wrong, page.right], code
+        message = check(page.wrong).diagnostics[0].message
+        assert escape(message.split("\n")[0]) in html, code
+        reply = client.get("/api/explain", {"word": code}).json()
+        assert (reply["wrong"], reply["right"]) == (page.wrong, page.right)
+
+
+def test_a_refusal_s_page_has_no_wrong_program(client):
+    html = client.get("/language/cute-tf32").content.decode()
+    assert "only this back end cannot express it" in html and "#program=" not in html
 
 
 def test_every_code_and_word_has_a_page(client):
