@@ -5,16 +5,25 @@ A block `figure NAME KIND` has lines `key: value`; KIND is one of:
     roofline   work: layer, ..    sweep rows: layer 1024 = 16 64 256 1024      class: f16      gpus: h200, l40s
     waves      product: 1024 8192 8192    tiles: 128x256x64, 128x128x64        splits: 1, 4    gpus: h200
     bars       measured PyTorch: baseline("mlp_gelu", "f16")    predicted NAME: EXPR    limit NAME: EXPR
-    trials     session: linear_div_gelu    class: f16
+    trials     session: linear_div_gelu    class: f16      pane: roofline
     stop       session: linear_div_gelu    class: f16
+    session    module: gate (or program: NAME)    recording: kernels_by_hand    class: tf32    trials: 4
+               eps: 25%    window: 3    pane: trials
+
+`session` starts a real session of a module or program block of the lesson; `recording` stands in for it where no engine
+runs. `pane` is the pane of the session's page that is shown in the step.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
 
+from dsl import ir
+from dsl.printer import to_text
+from engine.session.spec import BadSpec, SessionSpec
 from playground.learn import facts, recorded
 from playground.learn.writing import work
 from playground.learn.writing.expressions import ExpressionError, Scope, read
@@ -24,6 +33,8 @@ from sol.graph import OpGraph
 MOST_POINTS = 24
 EPSILONS = (0.05, 0.1, 0.25, 0.5, 1.0)
 WINDOWS = (1, 2, 3, 4, 6, 12)
+PANES = ("trials", "history", "roofline", "breakdown", "result")  # of playground.sharing.pages
+MOST_TRIALS = 12  # of a session that a step starts: a lesson takes minutes
 Rows = list[tuple[str, str, int]]
 
 
@@ -33,6 +44,13 @@ class FigureError(ValueError):
     def __init__(self, line: int, text: str, fix: str = ""):
         super().__init__(text)
         self.line, self.text, self.fix = line, text, fix
+
+
+@dataclass(frozen=True)
+class Module:
+    """A PyTorch module of a lesson: text for a session, never run here."""
+
+    text: str
 
 
 def build(kind: str, name: str, rows: Rows, scope: Scope, texts: dict[str, str], line: int) -> dict[str, Any]:
@@ -194,6 +212,7 @@ def _trials(fields: _Fields, scope: Scope, texts: dict[str, str]) -> dict[str, A
         used = sorted({row["class"] for row in rows})
         return {
             "session": name, "id": recorded.session_id(name), "trials": rows, "device": _device(view),
+            "pane": _pane(fields),
             "limits": {cls: recorded.sol_limit(name, cls) for cls in used},
             "baselines": {cls: recorded.baseline(name, cls) for cls in used},
         }  # fmt: skip
@@ -228,6 +247,59 @@ def _stop(fields: _Fields, scope: Scope, texts: dict[str, str]) -> dict[str, Any
         raise FigureError(fields.line_of("session"), str(e)) from None
 
 
+def _pane(fields: _Fields) -> str:
+    pane = fields.text("pane", PANES[0])
+    if pane not in PANES:
+        raise FigureError(fields.line_of("pane"), f"There is no pane {pane!r}.", f"Use one of {', '.join(PANES)}.")
+    return pane
+
+
+def _session(fields: _Fields, scope: Scope, texts: dict[str, str]) -> dict[str, Any]:
+    """{request: the fields of POST /api/sessions, program: the name of a program block or "", recording, pane}."""
+    kind = "program" if fields.text("program", "") else "module"
+    name = fields.text(kind)
+    source = scope.objects.get(name)
+    if not isinstance(source, ir.Program if kind == "program" else Module):
+        raise FigureError(fields.line_of(kind), f"There is no {kind} block {name!r}.", "Write one above the figure.")
+    request: dict[str, Any] = {
+        "title": fields.text("title"), "source": to_text(source) if kind == "program" else source.text,
+        "source_kind": kind, "classes": fields.list("class", "tf32, f16"), "trials": _whole(fields, "trials", "4"),
+        "window": _whole(fields, "window", "6"), "eps": _share(fields, "eps", "25%"),
+    }  # fmt: skip
+    try:
+        SessionSpec(**request)
+    except BadSpec as e:
+        line = fields.line_of("class" if e.field == "classes" else e.field)
+        raise FigureError(line, f"{e.field}: {e.message}.", e.fix) from None
+    if request["trials"] > MOST_TRIALS:
+        text = f"A session of a lesson has at most {MOST_TRIALS} trials."
+        raise FigureError(fields.line_of("trials"), text, "Write for example `trials: 4`.")
+    stand_in = fields.text("recording")
+    try:
+        view, recording = recorded.view(stand_in), recorded.session_id(stand_in)
+    except recorded.RecordError as e:
+        raise FigureError(fields.line_of("recording"), str(e)) from None
+    return {
+        "request": request, "program": name if kind == "program" else "", "pane": _pane(fields),
+        "recording": {"id": recording, "device": _device(view)},
+    }  # fmt: skip
+
+
+def _whole(fields: _Fields, key: str, default: str) -> int:
+    text = fields.text(key, default)
+    if not re.fullmatch(r"\d{1,4}", text):
+        raise FigureError(fields.line_of(key), f"`{text[:20]}` is no whole number.", f"Write `{key}: {default}`.")
+    return int(text)
+
+
+def _share(fields: _Fields, key: str, default: str) -> float:
+    text = fields.text(key, default)
+    if not re.fullmatch(r"\d{1,4}(\.\d{1,3})?\s*%", text):
+        raise FigureError(fields.line_of(key), f"`{text[:20]}` is no share.", f"Write `{key}: {default}`.")
+    return float(text.rstrip("% ")) / 100
+
+
 _BUILDERS: dict[str, Callable[[_Fields, Scope, dict[str, str]], dict[str, Any]]] = {
     "roofline": _roofline, "waves": _waves, "bars": _bars, "trials": _trials, "stop": _stop,
+    "session": _session,
 }  # fmt: skip

@@ -10,6 +10,8 @@ from __future__ import annotations
 import functools
 from typing import Any
 
+from csp.constants import SELF
+from csp.decorators import csp_update
 from django.http import Http404, HttpRequest, HttpResponse
 from django.shortcuts import render
 from django.utils import translation
@@ -69,6 +71,7 @@ def learn(request: HttpRequest) -> HttpResponse:
     return _page(request, "learn.html", {"lessons": rows}, lessons=rows)
 
 
+@csp_update({"frame-src": [SELF]})
 @require_safe
 def lesson(request: HttpRequest, slug: str) -> HttpResponse:
     try:
@@ -90,6 +93,7 @@ def _guide() -> str:
     )
 
 
+@csp_update({"frame-src": [SELF]})
 @require_safe
 def own(request: HttpRequest) -> HttpResponse:
     """A teacher's own lesson: checked and previewed by the API, stored nowhere."""

@@ -54,6 +54,7 @@ def new(request: HttpRequest) -> HttpResponse:
     return _page(request, "room_new.html", {"boot": boot})
 
 
+@csp_update({"frame-src": [SELF]})
 @require_safe
 @private
 def room(request: HttpRequest, code: str) -> HttpResponse:

@@ -26,7 +26,8 @@ FOREVER, SOON = 86_400, 60  # seconds
 @xframe_options_exempt
 @csp_replace({"frame-ancestors": ["*"], "form-action": [NONE]})
 def embed(request: HttpRequest, session_id: str) -> HttpResponse:
-    """One pane (?pane=roofline) that another site may frame. It holds the view link and nothing that controls."""
+    """One pane (?pane=roofline) that another site may frame; with ?replay it plays once the session has ended. It
+    holds the view link and nothing that controls."""
     session = find(request, session_id, id=session_id)
     pane = request.GET.get("pane", PANES[0])
     if pane not in PANES:
@@ -38,6 +39,7 @@ def embed(request: HttpRequest, session_id: str) -> HttpResponse:
         "words": vocabulary(),
         "control": None,
         "pane": pane,
+        "replay": "replay" in request.GET,
     }
     return render(request, "embed.html", {"boot": boot, "session": boot["session"], "pane": pane})
 

@@ -266,6 +266,14 @@ def finished(app) -> dict:
     }
 
 
+@pytest.fixture(scope="module")
+def recordings(app, tmp_path_factory):
+    """The shipped recordings, as `manage.py up` loads them; none are left for the tests after these."""
+    app.manage("load_recordings", "-v", "0")
+    yield
+    app.manage("load_recordings", str(tmp_path_factory.mktemp("none")), "-v", "0")
+
+
 def paste(page, text: str) -> None:
     """Put a text into the focused page's editor as a paste does."""
     page.locator("#editor .cm-content").click()

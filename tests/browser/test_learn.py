@@ -1,9 +1,11 @@
 """A lesson alone to its end by keyboard, in both languages, at 360 px; a teacher's own lesson with two mistakes."""
 
+import pytest
 from playwright.sync_api import expect
 
 from tests.browser.conftest import no_sideways_scroll
 
+pytestmark = pytest.mark.usefixtures("recordings")
 OWN = """---
 title: Mine
 minutes: 5
@@ -56,7 +58,7 @@ def test_a_lesson_alone_to_its_end(open_page, complaints):
     assert step(page) == "roofline"
     page.keyboard.press("Alt+ArrowRight")
     slider = page.get_by_role("slider", name="Shape")
-    words = page.locator(".figure-words")
+    words = page.locator(".figure-roofline .figure-words")
     expect(words).to_contain_text("memory-bound")
     for _ in range(9):
         slider.press("ArrowRight")

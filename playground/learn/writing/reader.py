@@ -7,6 +7,7 @@ are written once, in the original; a translation names a block to say where it s
 
 from __future__ import annotations
 
+import ast
 import re
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -22,9 +23,10 @@ from playground.learn.writing.questions import Asked, QuestionError, ask
 
 LONGEST = 60_000  # characters
 MOST_STEPS = 40
-MOST_BLOCKS = 60  # works, programs and figures
+MOST_BLOCKS = 60  # works, programs, modules and figures
 MOST_CALLS = 3000  # of functions, while a text is read
 LANGUAGES = ("en", "ko")
+_NAMED = ("work", "program", "module")  # blocks that define a name
 _VALUE = re.compile(r"^([A-Za-z_]\w{0,63})\s{0,20}=\s{0,20}(\S.*)$")
 
 
@@ -51,9 +53,9 @@ class _Reader:
     # ---- blocks that define names ----
 
     def define(self, part: Part) -> None:
-        """Read the values, work and programs of a part into the scope."""
+        """Read the values, works, programs and modules of a part into the scope."""
         block = part.block
-        if block is None or block.name not in ("values", "work", "program") or not block.text.strip():
+        if block is None or block.name not in ("values", *_NAMED) or not block.text.strip():
             return
         if self.translated:
             self.wrong(block.line, f"A translation has no {block.name} of its own.", "Leave the block empty.")
@@ -67,6 +69,8 @@ class _Reader:
             self.wrong(block.line - 1, f"The name {block.words[0]!r} is used twice.", "Choose another name.")
         elif block.name == "work":
             self._work(block)
+        elif block.name == "module":
+            self._module(block)
         else:
             self._program(block)
 
@@ -96,6 +100,22 @@ class _Reader:
         self.original.texts[name] = block.text
         if "hidden" not in block.words:
             self.original.drawn[name] = {"kind": "work", "name": name, "text": block.text.strip()}
+
+    def _module(self, block: Block) -> None:
+        """A PyTorch module for a session. It is parsed here, and run only in an engine's sandbox."""
+        try:
+            tree = ast.parse(block.text)
+        except (SyntaxError, ValueError, RecursionError, MemoryError) as e:
+            line = getattr(e, "lineno", None) or 1
+            self.wrong(block.line + line - 1, f"This is no Python: {getattr(e, 'msg', None) or 'it cannot be parsed'}.")
+            return
+        if not any(isinstance(node, ast.ClassDef) and node.name == "Model" for node in tree.body):
+            self.wrong(block.line, "The module has no class Model.", "Write `class Model(nn.Module):`.")
+            return
+        name = block.words[0]
+        self.scope.objects[name] = figures.Module(block.text.strip() + "\n")
+        if "hidden" not in block.words:
+            self.original.drawn[name] = {"kind": "module", "name": name, "text": block.text.strip()}
 
     def _program(self, block: Block) -> None:
         name, checked = block.words[0], dsl.check.check(block.text)
@@ -263,13 +283,13 @@ def _few_blocks(raw: Raw) -> None:
     count = 0
     for holder in [raw.opening, *(step.parts for step in raw.steps)]:
         for part in list(holder):
-            if part.block is None or part.block.name not in ("work", "program", "figure"):
+            if part.block is None or part.block.name not in (*_NAMED, "figure"):
                 continue
             count += 1
             if count > MOST_BLOCKS:
                 holder.remove(part)
                 if count == MOST_BLOCKS + 1:
-                    text = f"A lesson has at most {MOST_BLOCKS} works, programs and figures."
+                    text = f"A lesson has at most {MOST_BLOCKS} works, programs, modules and figures."
                     raw.mistakes.append(Mistake(part.line, text, "Make two lessons of it."))
 
 

@@ -4,15 +4,17 @@ import { drawRoofline } from "./roofline.js";
 import { drawBars, drawStop, drawTrials } from "./searches.js";
 import { drawWaves } from "./waves.js";
 import { html, time } from "./parts.js";
+import { drawRun } from "./run.js";
 
 const FIGURES = {
-  roofline: drawRoofline, waves: drawWaves, bars: drawBars, trials: drawTrials, stop: drawStop,
+  roofline: drawRoofline, waves: drawWaves, bars: drawBars, trials: drawTrials, stop: drawStop, session: drawRun,
 };
 
 /** The element of a block of a step (playground.learn.forms). */
 export function drawBlock(block, runner) {
   if (block.kind === "yours") return yours(block, runner);
   if (block.kind === "work") return code(block.text, runner.word("work"));
+  if (block.kind === "module") return code(block.text, runner.word("module"));
   if (block.kind === "program") return block.run ? editable(block, runner) : code(block.text, runner.word("program"));
   const figure = h("figure", { class: `lesson-figure figure-${block.figure}` });
   if (block.title) figure.append(h("p", { class: "figure-title" }, block.title));
@@ -41,7 +43,9 @@ function yours(block, runner) {
 function editable(block, runner) {
   const word = (key) => runner.word(key);
   const rows = Math.min(24, block.text.split("\n").length + 1);
-  const area = h("textarea", { class: "lesson-program", rows, spellcheck: "false", "aria-label": word("program") });
+  const area = h("textarea", {
+    class: "lesson-program", rows, spellcheck: "false", "aria-label": word("program"), "data-program": block.name,
+  });
   area.value = block.text;
   const result = h("div", { class: "program-result", role: "status", "aria-live": "polite" });
   const run = h("button", { type: "button", class: "button primary" }, word("predict_time"));

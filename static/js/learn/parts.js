@@ -31,6 +31,16 @@ export const percent = (x) => `${Math.round(x * 100)}%`;
 /** "one {a} two" with a value for each name in braces. */
 export const fill = (text, values) => text.replace(/\{(\w+)\}/g, (_, name) => String(values[name] ?? ""));
 
+/** One pane of a session's page in the step, and a link to the whole page. `replay`: of a recording, which plays. */
+export function pane(runner, id, name, replay) {
+  const address = `/embed/${encodeURIComponent(id)}?pane=${name}${replay ? "&replay=1" : ""}`;
+  const title = runner.word(replay ? "recorded_pane" : "live_pane");
+  return h("div", { class: "session-pane" },
+    h("iframe", { src: address, title, loading: "lazy", "data-session": id }),
+    h("a", { href: `/s/${id}`, target: "_blank", rel: "noopener" },
+      runner.word(replay ? "open_session" : "whole_session")));
+}
+
 /** A table under a figure, closed at first: {head: [text], rows: [[text]]}. */
 export function table(runner, head, rows) {
   return h("details", { class: "figure-table" }, h("summary", {}, runner.word("as_table")),

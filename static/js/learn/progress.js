@@ -1,4 +1,5 @@
-// What a student did, kept in this browser alone: {slug: {step, answers: {stepId: {answer, right, first}}}}.
+// What a student did, kept in this browser alone:
+// {slug: {step, answers: {stepId: {answer, right, first}}, sessions: {stepId: {id, control}}}}.
 const KEY = "ucutlass.lessons";
 
 function all() {

@@ -2,6 +2,7 @@
 import { h } from "../page.js";
 import { drawBlock } from "./blocks.js";
 import { Question } from "./question.js";
+import { startAlone } from "./run.js";
 import { html } from "./parts.js";
 
 /**
@@ -10,6 +11,7 @@ import { html } from "./parts.js";
  *   onStep(stepId, index): the student moved to a step
  *   progress: {step, answers: {stepId: {answer, right}}}
  *   locked(stepId): true while a step may not be opened
+ *   sessions: those that steps start, {of(stepId): {id, control} | null, start(stepId, request), stop(session)}
  *   words: the page's words by key
  * Returns {open(stepId), refresh(), step}.
  */
@@ -19,9 +21,12 @@ export function mount(element, lesson, options = {}) {
 
 const TYPED = "textarea, select, input:not([type=radio], [type=checkbox], [type=range])"; // Alt moves words there
 
+const NONE = { of: () => null, start: startAlone, stop: () => {} }; // nobody keeps the sessions
+
 class Runner {
-  constructor(element, lesson, { check, onStep, progress = {}, locked = () => false, words = {} }) {
-    Object.assign(this, { element, lesson, check, onStep, locked, words });
+  constructor(element, lesson, { check, onStep, progress = {}, locked = () => false, words = {}, sessions = NONE }) {
+    Object.assign(this, { element, lesson, check, onStep, locked, words, sessions });
+    this.waits = null; // the step whose session runs
     this.answers = structuredClone(progress.answers ?? {});
     this.visited = new Set();
     this.list = h("ol", { class: "lesson-steps" });
@@ -66,7 +71,15 @@ class Runner {
     const next = by && this.lesson.steps[this.index + by];
     if (!next) return;
     e.preventDefault();
+    if (by > 0 && this.waits) return;
     this.open(next.id);
+  }
+
+  /** A session of a step begins to run (`waits`) or has ended: the next step waits for it. */
+  hold(id, waits) {
+    if (id !== this.step.id) return;
+    this.waits = waits ? id : null;
+    if (this.buttons) this.drawButtons();
   }
 
   drawList() {
@@ -87,6 +100,8 @@ class Runner {
 
   show(step, focus) {
     this.step = step;
+    this.waits = null;
+    this.buttons = null;
     this.visited.add(step.id);
     this.drawList();
     const text = h("div", { class: "lesson-text" });
@@ -127,14 +142,15 @@ class Runner {
     const steps = this.lesson.steps;
     const back = steps[this.index - 1];
     const next = steps[this.index + 1];
-    const shut = next && this.locked(next.id);
+    const shut = next && (this.locked(next.id) || this.waits !== null);
+    const why = this.waits !== null ? "session_wait" : "wait";
     this.buttons.replaceChildren(
       h("button", { type: "button", class: "button back", disabled: !back, onclick: () => this.open(back.id) },
         this.word("back")),
       h("span", { class: "faint" }, `${this.index + 1} / ${steps.length}`),
       next
         ? h("button", { type: "button", class: "button next", disabled: shut, onclick: () => this.open(next.id) },
-          this.word(shut ? "wait" : "next"))
+          this.word(shut ? why : "next"))
         : h("span", { class: "lesson-end" }, this.word("end")),
     );
   }

@@ -1,6 +1,6 @@
 // Figures of recorded searches: bars to compare times, the trials of a session one by one, and stop rules.
 import { h } from "../page.js";
-import { fill, number, percent, table, time } from "./parts.js";
+import { fill, number, pane, percent, table, time } from "./parts.js";
 
 export function drawBars(figure, data, runner) {
   const most = Math.max(...data.bars.map((b) => b.value));
@@ -30,12 +30,12 @@ export function drawTrials(figure, data, runner) {
   const back = h("button", { type: "button", class: "button", onclick: () => step(-1) }, word("last_trial"));
   const whole = () => step(data.trials.length);
   const all = h("button", { type: "button", class: "button", onclick: whole }, word("all_trials"));
-  const link = h("a", { href: `/s/${data.id}`, target: "_blank", rel: "noopener" }, word("open_session"));
   const words = h("p", { class: "figure-words", role: "status", "aria-live": "polite" });
-  figure.append(h("div", { class: "figure-controls" }, back, next, all, link), list, words);
+  figure.append(h("div", { class: "figure-controls" }, back, next, all), list, words);
   const head = ["trial", "class", "change", "verdict", "time"].map(word);
   figure.append(table(runner, head, data.trials.map((t) =>
     [String(t.number), t.class, t.change, t.verdict, t.ms === null ? "–" : time(t.ms)])));
+  figure.append(pane(runner, data.id, data.pane, true));
   draw();
 
   function step(by) {

@@ -127,7 +127,27 @@ function showLesson({ name, steps }) {
       drawHints(key(id));
     },
     check: (id, answer, all) => check(key(id), answer, all),
+    sessions: sessions(key),
   });
+}
+
+/** The sessions of a lesson's steps, with the room's quota. */
+function sessions(key) {
+  return {
+    of(id) {
+      const last = mine().sessions.findLast((one) => one.step === key(id));
+      return last ? { id: last.session, control: seat.controls[last.session] } : null;
+    },
+    async start(id, asked) {
+      try {
+        return await seat.run(key(id), { ...asked, trials: Math.min(asked.trials, room.trials) });
+      } catch (e) {
+        throw new Told(reasonOf(e), "", e.status);
+      }
+    },
+    stop: ({ id, control }) =>
+      request(`/api/sessions/${id}/commands`, { body: { kind: "stop", control_token: control } }),
+  };
 }
 
 function showTest({ steps }) {

@@ -26,10 +26,24 @@ export class Seat {
   forget() {
     localStorage.removeItem(this.name);
     localStorage.removeItem(this.unsent);
+    localStorage.removeItem(`${this.name}-controls`);
   }
 
   path(rest) {
     return `/api/rooms/${this.code}/${rest}`;
+  }
+
+  /** The control tokens of the seat's sessions: {id: token}. */
+  get controls() {
+    return JSON.parse(localStorage.getItem(`${this.name}-controls`) ?? "{}");
+  }
+
+  /** Start a session in a step, on the seat's account: {id, control}. */
+  async run(step, asked) {
+    const reply = await this.post(`sessions?step=${encodeURIComponent(step)}`, asked);
+    const controls = { ...this.controls, [reply.id]: reply.control_token };
+    localStorage.setItem(`${this.name}-controls`, JSON.stringify(controls));
+    return { id: reply.id, control: reply.control_token };
   }
 
   get unsent() {

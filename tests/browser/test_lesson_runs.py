@@ -1,0 +1,129 @@
+"""A step that runs: its session starts from the step, stands live beside it, and lets the student go on at its end; a
+recording plays in the step."""
+
+import json
+import re
+import urllib.request
+
+import pytest
+from playwright.sync_api import expect
+
+from playground import learn
+from tests.browser.conftest import no_sideways_scroll
+from tests.browser.test_learn import step
+from tests.browser.test_rooms import join
+
+pytestmark = pytest.mark.usefixtures("recordings")
+RUN = "/learn/roofline?step=move-point"
+WATCH = """() => {
+  const node = document.querySelector(".run-state");
+  window.states = [];
+  new MutationObserver(() => window.states.push(node.textContent)).observe(node, { childList: true });
+}"""
+
+
+def test_every_session_of_a_lesson_runs_to_its_end(app):
+    figures = [b for lesson in learn.library() for s in lesson.steps for b in s.blocks if b.get("figure") == "session"]
+    assert len(figures) >= 7
+    for figure in figures:
+        session = app.submit(**figure["request"])
+        ended = app.wait_ended(session["id"], 120)
+        events = app.get(f"/api/sessions/{session['id']}/events?limit=2000")["events"]
+        assert events[-1]["data"]["state"] == "done", (figure["name"], events[-1]["data"])
+        assert 1 <= ended["summary"]["trials"] <= figure["request"]["trials"], figure["name"]
+
+
+def test_a_step_starts_a_session_and_lets_the_student_go_on_at_its_end(app, open_page, complaints):
+    app.end("engine")
+    page = open_page("/learn")
+    page.route("**/healthz", lambda route: route.fulfill(json={"ok": True, "engines": 1, "queued": 0}))
+    page.goto(app.url + RUN)
+    run, go_on = page.get_by_role("button", name="Run it here"), page.locator(".lesson-buttons .next")
+    expect(go_on).to_have_text("Next")
+    run.press("Enter")
+    expect(go_on).to_have_text("Wait for the session")
+    expect(go_on).to_be_disabled()
+    page.keyboard.press("Alt+ArrowRight")
+    assert step(page) == "move-point", "the session has not ended"
+    page.reload()  # the browser knows the session of the step
+    pane, state = page.frame_locator(".session-pane iframe"), page.locator(".run-state")
+    expect(state).to_have_text("Waiting for an engine.")
+    expect(go_on).to_be_disabled()
+    page.evaluate(WATCH)
+    app.start_engine()
+    expect(pane.locator("#timeline .trial").first).to_be_visible(timeout=120_000)
+    expect(state).to_contain_text(re.compile(r"Ended after \d of at most 2 trials"), timeout=120_000)
+    assert any(text.startswith("Running: ") for text in page.evaluate("window.states"))
+    expect(pane.locator("#link-state")).to_have_text("Ended")
+    expect(pane.locator("#device")).to_contain_text("PREDICTED")
+    expect(go_on).to_be_enabled()
+    page.keyboard.press("Alt+ArrowRight")
+    assert step(page) == "move"
+    page.goto(app.url + "/mine")
+    expect(page.locator("#started tr", has_text="A layer of 2048 rows")).to_have_count(1)
+    assert not complaints, complaints
+
+
+def test_a_session_is_stopped_and_a_recording_is_replayed_instead(open_page, complaints):
+    page = open_page("/learn/when-to-stop?step=rules", width=360, height=740, color_scheme="dark")
+    go_on = page.locator(".lesson-buttons .next")
+    page.get_by_role("button", name="Run it here").click()
+    expect(go_on).to_be_disabled()
+    page.get_by_role("button", name="Replay a recording instead").click()
+    expect(go_on).to_be_enabled()
+    no_sideways_scroll(page)
+    page.get_by_role("button", name="Stop", exact=True).click()
+    expect(page.locator(".run-state")).to_contain_text("Ended after", timeout=60_000)
+    expect(page.get_by_role("button", name="Run it again")).to_be_visible()
+    assert not complaints, complaints
+
+
+def test_a_recording_plays_in_the_step(open_page, complaints):
+    page = open_page("/learn/memory-bound?step=gate-replay")
+    pane = page.frame_locator(".session-pane iframe")
+    expect(pane.locator("#device")).to_contain_text("MEASURED")
+    trials = pane.locator("#timeline .trial")
+    expect(trials.first).to_be_visible()
+    whole = trials.count()
+    scrub = pane.get_by_role("slider", name="Event")
+    scrub.press("Home")
+    expect(trials).to_have_count(0)
+    scrub.press("End")
+    expect(trials).to_have_count(whole)
+    scrub.press("Home")
+    pane.get_by_role("button", name="Replay").press("Enter")
+    expect(trials.first).to_be_visible()
+    assert not complaints, complaints
+
+
+def test_without_an_engine_the_recording_stands_in(app, open_page, complaints):
+    page = open_page("/learn")
+    page.route("**/healthz", lambda route: route.fulfill(json={"ok": True, "engines": 0, "queued": 0}))
+    page.goto(app.url + RUN)
+    expect(page.locator(".run-state")).to_have_text("No engine runs here. This is a recording.")
+    expect(page.get_by_role("button", name="Run it here")).to_be_hidden()
+    expect(page.frame_locator(".session-pane iframe").locator("#timeline .trial").first).to_be_visible()
+    expect(page.locator(".lesson-buttons .next")).to_be_enabled()
+    assert not complaints, complaints
+
+
+def test_a_step_of_a_room_runs_on_the_seats_account(app, open_page, complaints):
+    body = {"title": "Monday", "lessons": ["memory-bound"], "trials": 1}
+    asked = urllib.request.Request(
+        f"{app.url}/api/rooms", json.dumps(body).encode(), {"Content-Type": "application/json"}
+    )
+    with urllib.request.urlopen(asked, timeout=20) as reply:
+        room = json.load(reply)
+    page = join(open_page, room["code"], "Ada")
+    page.locator('.step-link[data-step="gate-run"]').click()
+    page.locator(".figure-session").get_by_role("button", name="Run it here").press("Enter")
+    expect(page.locator(".run-state")).to_contain_text("Ended after 1 of at most 1 trials", timeout=120_000)
+    expect(page.locator(".lesson-buttons .next")).to_be_enabled()
+    results = urllib.request.Request(
+        f"{app.url}/api/rooms/{room['code']}/results", headers={"X-Teacher-Token": room["teacher_token"]}
+    )
+    with urllib.request.urlopen(results, timeout=20) as reply:
+        (session,) = json.load(reply)["seats"][0]["sessions"]
+    assert session["step"] == "memory-bound/gate-run"
+    expect(page.locator(".session-pane iframe")).to_have_attribute("data-session", session["session"])
+    assert not complaints, complaints
