@@ -190,6 +190,7 @@ def main() -> int:
     options = parser.parse_args()
     about = f"--trials {options.trials} --events {options.events} --streamed {options.streamed} --rate {options.rate:g}"
     row: dict[str, Any] = {"command": f"python -m tests.browser.long_session {about}", "date": time.strftime("%F")}
+    row |= {"what": "a synthetic log, no GPU", "gpu": None, "driver": None, "toolchain": None}
     row |= {"cores": os.cpu_count(), "load": os.getloadavg(), "trials": options.trials, "events": options.events}
     with serving() as app:
         session, writer = write(app, options.trials, options.events)
