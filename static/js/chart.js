@@ -25,13 +25,12 @@ function loadPlotly() {
 /** A cell of a table: numbers with three digits, an absent value as a dash. */
 const cell = (v) => (typeof v === "number" && !Number.isInteger(v) ? digits(v) : v === true ? "yes" : `${v ?? "–"}`);
 
-/** The traces with the marks of a trial selected: a mark names its trial in `customdata`. */
-function selected(data, trial) {
-  return data.map((trace) => {
-    if (!trace.selected) return trace;
-    return { ...trace, selectedpoints: (trace.customdata ?? []).flatMap((n, i) => (n === trial ? [i] : [])) };
-  });
-}
+/** The places of a trial's marks in a trace: a mark names its trial in `customdata`. */
+const marksOf = (trace, trial) => (trace.customdata ?? []).flatMap((n, i) => (n === trial ? [i] : []));
+
+/** The traces with the marks of a trial selected. */
+const selected = (data, trial) =>
+  data.map((trace) => (trace.selected ? { ...trace, selectedpoints: marksOf(trace, trial) } : trace));
 
 const LOADING = "Loading the chart…";
 
@@ -42,6 +41,7 @@ export class Chart {
    */
   constructor(root, id, title, waiting, choose, empty = waiting) {
     this.empty = empty;
+    this.key = this.text = null; // of the figure that is drawn; `key` is null if it must be drawn again
     const aria = `${title}; the numbers are in the table below`;
     this.plot = h("div", { class: "plot", id: `${id}-plot`, role: "img", "aria-label": aria, hidden: true });
     this.waiting = h("p", { class: "waiting" }, waiting);
@@ -57,10 +57,14 @@ export class Chart {
 
   /** `figure`: {figure: {data, layout}, rows, title, caption} or null; `trial`: whose marks are larger. */
   async draw(figure, trial = null) {
-    this.figure = figure;
-    const key = JSON.stringify([figure, trial]);
-    if (key === this.key) return;
-    this.key = key;
+    const text = figure === this.figure ? this.text : JSON.stringify(figure);
+    const same = text === this.text && this.key !== null;
+    if (same && trial === this.trial) return;
+    Object.assign(this, { figure, text, trial, key: text });
+    if (same && figure && this.listening) {
+      this.mark(figure, trial);
+      return;
+    }
     this.waiting.textContent = figure ? LOADING : this.empty;
     this.waiting.hidden = Boolean(figure && this.listening);
     this.details.hidden = this.plot.hidden = !figure;
@@ -91,6 +95,12 @@ export class Chart {
       const n = e.points[0]?.customdata;
       if (Number.isInteger(n)) this.choose(n);
     });
+  }
+
+  /** Draws other marks larger, and nothing else anew. */
+  mark({ figure: { data } }, trial) {
+    const at = data.flatMap((trace, i) => (trace.selected ? [i] : []));
+    if (at.length) window.Plotly.restyle(this.plot, { selectedpoints: at.map((i) => marksOf(data[i], trial)) }, at);
   }
 
   /** To be drawn again though nothing changed: another width, another theme. */

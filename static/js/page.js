@@ -140,10 +140,9 @@ export function debounce(f, ms) {
   };
 }
 
-/** Calls `f` at once and then at most every `ms`, and never drops the last call. */
-export function throttle(f, ms) {
-  let timer = null,
-    last = -Infinity;
+/** Calls `f` at once and then at most every `ms`, and never drops the last call. `last`: when it was called before. */
+export function throttle(f, ms, last = -Infinity) {
+  let timer = null;
   const fire = () => {
     timer = null;
     last = performance.now();

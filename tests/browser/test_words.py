@@ -12,7 +12,7 @@ WORDS = """async ([events, info]) => {
 FAILED = """async (failed) => (await import("/static/js/session/words.js")).failedWord(failed)"""
 
 ROW = """async (events) => {
-  const { content } = await import("/static/js/session/timeline.js");
+  const { content } = await import("/static/js/session/trials/row.js");
   const { fold } = await import("/static/js/session/reduce.js");
   const nodes = content([...fold(events).trials.values()][0], false).filter(Boolean);
   const limit = nodes.map((n) => n.querySelector("[title*=limit]")).find(Boolean);
@@ -75,7 +75,7 @@ def test_a_try_that_a_pause_holds_is_said_to_wait(page, commands, words):
 
 OWN = """async ([events, control]) => {
   const { boot } = await import("/static/js/page.js");
-  const { content } = await import("/static/js/session/timeline.js");
+  const { content } = await import("/static/js/session/trials/row.js");
   const { fold } = await import("/static/js/session/reduce.js");
   if (control) boot.control = { token: "t" };
   return content([...fold(events).trials.values()][0], false).filter(Boolean).map((n) => n.textContent).join(" ");
@@ -130,7 +130,7 @@ def test_a_trial_that_nobody_judged_is_no_wrong_result(page, step, cause, word):
 
 
 EVIDENCE = """async (events) => {
-  const { verdict } = await import("/static/js/session/timeline.js");
+  const { verdict } = await import("/static/js/session/trials/row.js");
   const { report } = await import("/static/js/session/report.js");
   const { fold } = await import("/static/js/session/reduce.js");
   const one = [...fold(events).trials.values()][0], word = verdict(one.judged);

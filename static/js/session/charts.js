@@ -1,10 +1,11 @@
 // The charts of a session. The server builds their figures from the log (playground/figures.py). The page requests them
 // again when an event changed them, at most twice a second, and draws them. In a replay it requests the figures of that
 // event. Four more are requested only while they are open.
-import { h, request, throttle } from "../page.js";
+import { debounce, h, request, throttle } from "../page.js";
 import { Chart } from "../chart.js";
 
 const REDRAW = 500; // ms between two drawings
+const MARK = 150; // ms after the last choice of a trial until its marks are drawn larger
 const AGAIN = 2000; // ms until a failed request, or one for an open chart, is repeated
 const POLICIES = new URL("../../data/policies.json", import.meta.url).href;
 export const LIVE = [
@@ -25,6 +26,7 @@ export class Group {
     this.charts = Object.fromEntries(charts.map(([name, ...rest]) => [name, new Chart(root, name, ...rest, choose)]));
     this.names = charts.map(([name]) => name).join();
     this.soon = throttle(() => this.now(), pause);
+    this.later = debounce(() => this.soon(), MARK);
     this.figures = {};
     addEventListener("themechange", () => this.again());
     new ResizeObserver(() => this.resize(root.clientWidth)).observe(root);
@@ -33,10 +35,10 @@ export class Group {
   /** `wanted`: the figures' parameters, {seq, trial?}; `selected`: the trial with larger marks. */
   draw(wanted, selected) {
     const query = new URLSearchParams({ names: this.names, ...wanted });
-    this.wanted = wanted.seq ? `/api/figures/${this.id}?${query}` : null;
-    this.selected = selected;
-    const stand = `${this.wanted} ${selected}`;
-    if (stand !== this.stand) { this.stand = stand; this.soon(); }
+    const address = wanted.seq ? `/api/figures/${this.id}?${query}` : null;
+    if (address !== this.wanted) this.soon();
+    else if (selected !== this.selected) this.later();
+    Object.assign(this, { wanted: address, selected });
   }
 
   resize(width) {

@@ -136,12 +136,18 @@ export class Code {
     }
   }
 
+  /** The options are added as trials come: a long list is not built anew for each choice. */
   listOthers(view, n, diff) {
-    const wanted = [0, ...[...view.trials.keys()].filter((k) => k !== n)];
-    if ([...this.diffWith.options].map((o) => Number(o.value)).join() !== wanted.join())
-      this.diffWith.replaceChildren(...wanted.map((k) => h("option", { value: k }, k ? `trial ${k}` : "–")));
-    this.diffWith.value = String(diff && wanted.includes(diff) ? diff : 0);
-    this.diffWith.disabled = wanted.length < 2;
+    const numbers = [...view.trials.keys()], list = this.diffWith;
+    if (!list.length) list.append(h("option", { value: 0 }, "–"));
+    while (list.length > 1 && Number(list.lastElementChild.value) !== numbers[list.length - 2])
+      list.lastElementChild.remove();
+    list.append(...numbers.slice(list.length - 1).map((k) => h("option", { value: k }, `trial ${k}`)));
+    for (const option of list.querySelectorAll(":disabled")) option.disabled = false;
+    const at = numbers.indexOf(n);
+    if (at >= 0) list.options[at + 1].disabled = true;
+    list.value = String(diff && diff !== n && view.trials.has(diff) ? diff : 0);
+    list.disabled = numbers.length < 2;
   }
 
   /** Marks a line of the program and scrolls to it. */

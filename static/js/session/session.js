@@ -2,7 +2,9 @@
 import { $, blob, boot, h, select, tablist, throttle } from "../page.js";
 import { apply, fold, initial, shown } from "./reduce.js";
 import { Stream } from "./stream.js";
-import { Timeline } from "./timeline.js";
+import { CLASS } from "../marks.js";
+import { Timeline } from "./trials/timeline.js";
+import { Arrangement, ORDERS, SHOWS } from "./trials/order.js";
 import { Code } from "./code.js";
 import { Charts } from "./charts.js";
 import { Regions } from "./regions.js";
@@ -34,11 +36,13 @@ const info = {
 };
 
 // ---- the address holds the selection ----------------------------------------------------------------------------
-const place = { trial: null, diff: null, tab: null };
+const place = { trial: null, diff: null, tab: null, order: "", show: "", find: "" };
 {
   const query = new URLSearchParams(location.search);
   const number = (name) => (/^\d{1,6}$/.test(query.get(name) ?? "") ? Number(query.get(name)) : null);
   Object.assign(place, { trial: number("trial"), diff: number("diff"), tab: query.get("tab") });
+  const one = (name, ...known) => (known.some((of) => query.get(name) in of) ? query.get(name) : "");
+  Object.assign(place, { order: one("order", ORDERS), show: one("show", SHOWS, CLASS), find: query.get("find") ?? "" });
 }
 let chosen = place.trial !== null; // until a person chooses, the page follows the best
 
@@ -46,7 +50,7 @@ function keep() {
   const query = new URLSearchParams();
   if (chosen && place.trial) query.set("trial", place.trial);
   if (place.diff) query.set("diff", place.diff);
-  if (place.tab) query.set("tab", place.tab);
+  for (const name of ["tab", "order", "show", "find"]) if (place[name]) query.set(name, place[name]);
   const text = query.toString();
   history.replaceState(null, "", text ? `?${text}` : location.pathname);
 }
@@ -68,7 +72,12 @@ const choose = (n) => {
   keep();
   draw();
 };
-const timeline = new Timeline(choose);
+const timeline = new Timeline(choose, place);
+const arrangement = new Arrangement($("timeline-tools"), place, () => {
+  keep();
+  timeline.rearrange();
+  draw();
+});
 const code = new Code((change) => {
   Object.assign(place, change);
   if (!chosen && trialNow()) {
@@ -107,12 +116,10 @@ function draw() {
   notice.draw(live);
   notice.keep();
   timeline.draw(now, n);
-  $("timeline-empty").textContent = now.trials.size
-    ? ""
-    : now.end
-      ? "There was no trial."
-      : "Trials appear here as they happen.";
-  $("timeline-empty").hidden = now.trials.size > 0;
+  arrangement.draw(now);
+  const none = now.end ? "There was no trial." : "Trials appear here as they happen.";
+  $("timeline-empty").textContent = now.trials.size ? "No trial fits. Show all trials, or find other words." : none;
+  $("timeline-empty").hidden = timeline.order.length > 0;
   code.draw(now, n, place);
   opinion.draw(log, now, n, replayTo, choose);
   notes.draw(n, Boolean(live.end));
@@ -126,9 +133,10 @@ function draw() {
   regions.draw(now);
   turns.draw(log, now, replayTo);
   keyForm.draw(live);
-  charts.draw(now, n);
+  if (live.seq >= info.last) charts.draw(now, n); // once the log is loaded
 }
 const soon = throttle(draw, 60);
+const seldom = throttle(draw, 2000, performance.now()); // while the log is loading
 
 // ---- one clear message ------------------------------------------------------------------------------------------
 let toldRefusal = false;
@@ -157,7 +165,8 @@ const stream = new Stream(session.id, {
     if (live.gap) stream.again();
     $("loaded").textContent =
       live.seq < info.last ? `loaded ${live.seq} of ${info.last} events` : live.end ? `${info.last} events` : "";
-    soon();
+    if (live.seq < info.last) seldom();
+    else soon();
   },
   onStatus(status) {
     info.live = status === "live";

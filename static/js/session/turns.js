@@ -8,27 +8,36 @@ import { draw as drawStrategy } from "./strategies/index.js";
 const KINDS = ["turn.asked", "turn.said", "turn.answered", "script.shown"];
 const LIVE = 4000; // characters of a running turn that are shown: its end
 
-/** The turns and what the script showed, up to event `seq` (null: all). */
-export function folded(log, seq = null) {
-  const turns = new Map(); // path -> turn
-  const shown = [];
-  for (const e of log) {
-    if (seq !== null && e.seq > seq) break;
-    if (!KINDS.includes(e.kind)) continue;
-    const d = e.data;
-    if (e.kind === "script.shown") shown.push(d);
-    else if (e.kind === "turn.asked" && d.verb === "ask")
-      turns.set(d.path, { ...d, t: e.t, attempt: d.attempt ?? 1, text: "", answer: null, lost: (d.attempt ?? 1) - 1 });
-    else if (e.kind === "turn.said") {
+/** What the events of a log say of the turns, added as they come. */
+class Fold {
+  constructor() {
+    this.turns = new Map(); // path -> turn
+    this.shown = []; // what the script showed
+    this.read = 0; // events of the log
+    this.seq = 0; // of the last event that changed something
+  }
+
+  /** Adds the events of `log` that came since, up to event `upTo`. */
+  take(log, upTo = Infinity) {
+    for (; this.read < log.length && log[this.read].seq <= upTo; this.read += 1)
+      if (KINDS.includes(log[this.read].kind)) this.add(log[this.read]);
+    return this;
+  }
+
+  add({ seq, kind, t, data: d }) {
+    const { turns } = this;
+    this.seq = seq;
+    if (kind === "script.shown") this.shown.push(d);
+    else if (kind === "turn.asked" && d.verb === "ask")
+      turns.set(d.path, { ...d, t, attempt: d.attempt ?? 1, text: "", answer: null, lost: (d.attempt ?? 1) - 1 });
+    else if (kind === "turn.said") {
       const turn = turns.get(d.path);
-      if (turn && turn.attempt === (d.attempt ?? 1)) turn.text += d.text;
-    } else if (e.kind === "turn.answered" && d.verb === "ask") {
-      const turn = turns.get(d.path) ?? { path: d.path, role: "", t: e.t, text: "", lost: 0 };
-      turn.answer = d;
-      turns.set(d.path, turn);
+      if (turn && turn.attempt === (d.attempt ?? 1)) turn.text = (turn.text + d.text).slice(-LIVE);
+    } else if (kind === "turn.answered" && d.verb === "ask") {
+      const turn = turns.get(d.path) ?? { path: d.path, role: "", t, lost: 0 };
+      turns.set(d.path, Object.assign(turn, { answer: d, text: "" }));
     }
   }
-  return { turns: [...turns.values()], shown };
 }
 
 /** Sums over the answered turns, in all and by role. `costs`: whether every answered turn has a price. */
@@ -137,20 +146,38 @@ export class Turns {
   /** `node`: the section; `choose(n)` selects a trial. */
   constructor(node, choose) {
     Object.assign(this, { node, choose, key: "" });
-    this.open = new Map(); // title of a part -> whether a person opened it
+    this.open = new Map(); // name of a part -> whether a person opened it
+    this.live = new Fold(); // of the whole log
+    this.rows = new Map(); // path -> {key, node}: the transcript
   }
 
-  part(title, content, opened = false) {
-    return h("details", { class: "turns-part", open: this.open.get(title) ?? opened,
-      ontoggle: (e) => this.open.set(title, e.target.open) }, h("summary", {}, title), content);
+  /** A part that opens. `content()` is called once it is open. */
+  part(name, content, { title = name, opened = false } = {}) {
+    const open = this.open.get(name) ?? opened;
+    const inside = h("div", {}, open ? content() : null);
+    return h("details", { class: "turns-part", open, ontoggle: (e) => {
+      this.open.set(name, e.target.open);
+      if (e.target.open && !inside.childElementCount) inside.append(content());
+    } }, h("summary", {}, title), inside);
+  }
+
+  /** The turns' texts. A row that is there stays, with what a person opened in it. */
+  transcript(turns) {
+    return h("div", {}, turns.map((turn) => {
+      const key = `${turn.attempt} ${turn.answer ? turn.answer.text : ""}`;
+      if (this.rows.get(turn.path)?.key !== key) this.rows.set(turn.path, { key, node: transcript(turn) });
+      return this.rows.get(turn.path).node;
+    }));
   }
 
   draw(log, view, seq) {
-    const last = log.findLast?.((e) => KINDS.includes(e.kind))?.seq ?? 0;
-    const key = `${seq}|${last}|${view.trials.size}|${Boolean(view.end)}`;
+    this.live.take(log);
+    const state = seq === null ? this.live : new Fold().take(log, seq);
+    const key = `${seq}|${state.seq}|${view.trials.size}|${Boolean(view.end)}`;
     if (key === this.key) return;
     this.key = key;
-    const { turns, shown } = folded(log, seq);
+    const { shown } = state;
+    const turns = [...state.turns.values()];
     this.node.hidden = !turns.length;
     if (!turns.length) return;
     const sums = ledger(turns);
@@ -162,8 +189,6 @@ export class Turns {
     const tables = of("triage"), tested = of("hypothesis"), lessons = of("lessons").flatMap((f) => f.lessons ?? []);
     const refined = of("refinement").at(-1);
     const phase = shown.at(-1)?.topic === "phase" ? shown.at(-1).facts : of("phase").at(-1);
-    const opened = new Set([...this.node.querySelectorAll(".turn[open]")].map((n) => n.dataset.path));
-    const rows = turns.map(transcript);
     this.node.replaceChildren(
       h("header", { class: "pane-head" }, h("h2", {}, names === "rehearsed" ? "Rehearsed turns" : "Model"),
         h("span", { class: "pane-note" }, names)),
@@ -176,15 +201,16 @@ export class Turns {
       running && !view.end
         ? h("div", { class: "turn-now", role: "status" },
           h("b", {}, `${running.role || "model"}${phase ? ` · iteration ${phase.iteration}` : ""}`),
-          h("pre", {}, running.text.slice(-LIVE) || "…"))
+          h("pre", {}, running.text || "…"))
         : "",
       drawStrategy(view.strategy, shown, this.choose),
-      tables.length ? this.part("Triage", triage(tables.at(-1)), true) : "",
-      tested.length ? this.part(`Hypotheses (${tested.length})`, hypotheses(tested, this.choose)) : "",
-      lessons.length ? this.part("Lessons", h("ul", {}, lessons.map((l) => h("li", {}, l)))) : "",
-      this.part("Tokens and time by role", byRole(sums)),
-      this.part(`Transcript (${turns.length})`, h("div", {}, rows)),
+      tables.length ? this.part("Triage", () => triage(tables.at(-1)), { opened: true }) : "",
+      tested.length
+        ? this.part("Hypotheses", () => hypotheses(tested, this.choose), { title: `Hypotheses (${tested.length})` })
+        : "",
+      lessons.length ? this.part("Lessons", () => h("ul", {}, lessons.map((l) => h("li", {}, l)))) : "",
+      this.part("Tokens and time by role", () => byRole(sums)),
+      this.part("Transcript", () => this.transcript(turns), { title: `Transcript (${turns.length})` }),
     );
-    for (const row of rows) if (opened.has(row.dataset.path)) row.open = true;
   }
 }

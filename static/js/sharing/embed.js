@@ -2,7 +2,7 @@
 import { $, boot, throttle } from "../page.js";
 import { apply, fold, initial, shown } from "../session/reduce.js";
 import { Stream } from "../session/stream.js";
-import { Timeline } from "../session/timeline.js";
+import { Timeline } from "../session/trials/timeline.js";
 import { Group, LIVE } from "../session/charts.js";
 import { drawHeader, drawLink } from "../session/header.js";
 import { Replay } from "../session/replay.js";

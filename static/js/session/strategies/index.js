@@ -1,10 +1,23 @@
 // What a strategy draws of itself on the session's page, from the facts that its script showed (events script.shown).
-import { draw as cutegen } from "./cutegen.js";
-import { draw as optiml } from "./optiml.js";
-import { draw as two_stage } from "./two_stage.js";
+// Its module is loaded only for a session of that strategy.
+import { h } from "../../page.js";
 
-const DRAWERS = { cutegen, optiml, two_stage };
+const MODULES = {
+  cutegen: () => import("./cutegen.js"),
+  optiml: () => import("./optiml.js"),
+  two_stage: () => import("./two_stage.js"),
+};
+const loaded = new Map(); // strategy -> its `draw`
 
 /** The strategy's own part of the page, or "" if it has none. `shown`: [{topic, facts}] so far, in order; `choose(n)`
  * selects a trial. */
-export const draw = (strategy, shown, choose) => DRAWERS[strategy]?.(shown, choose) ?? "";
+export function draw(strategy, shown, choose) {
+  if (!Object.hasOwn(MODULES, strategy)) return "";
+  if (loaded.has(strategy)) return loaded.get(strategy)(shown, choose);
+  const place = h("p", { class: "evolving-empty" }, "Loading…");
+  MODULES[strategy]().then((module) => {
+    loaded.set(strategy, module.draw);
+    place.replaceWith(module.draw(shown, choose));
+  }, () => { place.textContent = "This part of the page did not load. Reload the page."; });
+  return place;
+}

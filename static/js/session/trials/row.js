@@ -1,0 +1,66 @@
+// The row of a trial in the list: its number, its change, its progress, and its time or its reason.
+import { boot, h } from "../../page.js";
+import { className, time, times } from "../../format.js";
+import { mark } from "../../marks.js";
+import { counts, STEPS, timeOf } from "../view.js";
+import { builtBy, classWords, describe, doing, failedWord, untimedWords, VERDICT } from "../words.js";
+
+/** The verdict beside the time, its evidence behind it. A clean one without evidence (older logs) shows nothing. */
+export function verdict(judged, words = VERDICT[judged.verdict] ?? judged.verdict) {
+  const { verdict: word, evidence } = judged;
+  if (word === "clean" && !evidence.length) return null;
+  const title = evidence.map((c) => `${c.name}: ${c.said}`).join("\n");
+  const bad = !counts(judged) && word !== "unverified";
+  return h("span", { class: `verdict ${bad ? "bad" : ""}`, title }, words);
+}
+
+function pips(one) {
+  const reached = STEPS.indexOf(one.step);
+  const dot = (_, i) => h("i", { class: i <= reached ? "done" : i === reached + 1 ? "now" : "" });
+  return h("span", { class: "pips", "aria-hidden": "true" }, STEPS.map(dot));
+}
+
+function gapOf(one) {
+  if (!one.judged || one.judged.gap === null) return null;
+  const whose = one.roof && one.roof !== one.cls ? className(one.roof) : "its precision class";
+  return h("span", { title: `time ÷ speed-of-light limit of ${whose}` }, `· ${one.judged.gap.toFixed(2)}× limit`);
+}
+
+const line = (...parts) => h("span", { class: "line" }, ...parts);
+
+/** failed | judged | untimed | running */
+export const stateOf = (one) => (one.failed ? "failed" : one.judged ? "judged" : one.untimed ? "untimed" : "running");
+
+/** The row of a trial. */
+export function content(one, isBest) {
+  const at = timeOf(one);
+  const kind = one.failed ? "failed" : one.untimed ? "untimed" : at ? at.kind : "pending";
+  const speedup = one.judged?.speedup ?? one.measured?.ratio;
+  const about = `${classWords(one)} · ${builtBy(one)}`;
+  const whose = one.by === "owner" ? h("span", {}, boot.control ? "yours" : "the owner’s") : null;
+  const rows = [
+    h("span", { class: "n" }, String(one.number), mark(one.cls, kind)),
+    h("span", { class: "change" }, one.change || "first program"),
+    h("span", { class: `speed ${at?.kind ?? ""}` }, !one.failed && speedup ? times(speedup) : ""),
+  ];
+  if (one.failed) {
+    rows.push(line(about, h("b", {}, failedWord(one.failed))));
+    rows.push(h("span", { class: "why-failed" }, one.failed.reason));
+  } else if (one.untimed) {
+    rows.push(line(h("span", {}, about), whose));
+    rows.push(line(verdict(one.untimed, untimedWords(one.untimed))));
+  } else if (at) {
+    const judged = one.judged;
+    rows.push(line(h("span", {}, `${at.kind} ${time(at.ms)}`), gapOf(one)));
+    rows.push(line(
+      h("span", {}, about),
+      whose,
+      isBest ? h("span", { class: "best" }, `★ best ${className(one.cls)}`) : null,
+      judged ? verdict(judged) : pips(one),
+    ));
+  } else {
+    rows.push(line(about));
+    rows.push(line(pips(one), doing(one)));
+  }
+  return rows;
+}
