@@ -11,28 +11,36 @@ from textwrap import fill
 
 @dataclass(frozen=True)
 class Page:
-    """The explanation of a code: the reason for the rule, an example that breaks it ("" for a refusal), and the fix.
-
-    `wrong`: a whole program with this error alone; `right`: the same program, repaired. Both are "" for a refusal.
-    """
+    """The explanation of a code: the reason for the rule, an example that breaks it ("" for a refusal), and the fix."""
 
     code: str
     title: str
     why: str
     example: str
     fix: str
-    wrong: str = ""
-    right: str = ""
+
+    @property
+    def wrong(self) -> str:
+        """A whole program with this error alone; "" for a refusal."""
+        return self._program("wrong")
+
+    @property
+    def right(self) -> str:
+        """The same program, repaired; "" for a refusal."""
+        return self._program("right")
+
+    def _program(self, which: str) -> str:
+        return _text(f"mistakes/{self.code}-{which}.ucutlass") if self.example else ""
 
     def to_json(self) -> dict:
-        return asdict(self)
+        return {**asdict(self), "wrong": self.wrong, "right": self.right}
 
     def __str__(self) -> str:
         end = f"Rejected:  {self.example}\nPasses:    {self.fix}" if self.example else f"Helps:     {self.fix}"
         text = f"{self.code} {self.title}\n\n{fill(self.why, 100)}\n\n{end}"
-        return (
-            f"{text}\n\nA wrong program:\n\n{self.wrong}\nThe same, repaired:\n\n{self.right}" if self.wrong else text
-        )
+        if not self.example:
+            return text
+        return f"{text}\n\nA wrong program:\n\n{self.wrong}\nThe same, repaired:\n\n{self.right}"
 
 
 def _read(name: str) -> dict[str, dict[str, str]]:
@@ -43,11 +51,7 @@ def _text(name: str) -> str:
     return (Path(__file__).parent / name).read_text(encoding="utf-8")
 
 
-def _programs(code: str) -> dict[str, str]:
-    return {which: _text(f"mistakes/{code}-{which}.ucutlass") for which in ("wrong", "right")}
-
-
-CODES: dict[str, Page] = {code: Page(code, **fields, **_programs(code)) for code, fields in _read("codes.toml").items()}
+CODES: dict[str, Page] = {code: Page(code, **fields) for code, fields in _read("codes.toml").items()}
 REFUSALS: dict[str, dict[str, str]] = _read("refusals.toml")  # by the code without `cute-` or `cpp-`
 
 
