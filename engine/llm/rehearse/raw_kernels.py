@@ -19,8 +19,9 @@ from engine.devices import Binding, SessionRefused, TrialError
 from engine.llm.rehearse.mistakes import LIBRARY
 from engine.llm.rehearse.pool import prepared
 from engine.llm.rehearse.row_graph import NotRows, rows_of
-from engine.llm.rehearse.row_kernels import template_of
+from engine.llm.rehearse.row_kernels import row_kernel
 from engine.strategies.problem import Prepared
+from engine.strategies.two_stage.space import instance
 from sol.graph import OpGraph
 
 BROKEN = "\ndef broken(:\n"
@@ -120,11 +121,9 @@ def _kernel(source: str, kind: str, classes: tuple[str, ...], title: str) -> _Ke
     except NotRows as e:
         why = f"the planner does not lower this module whole to CuTe DSL, and it is no row kernel: {e}"
         return _Kernel(NOTHING.format(" ".join(why.split()).rstrip(".")), classes[0])
-    template = template_of(rows, "a row kernel by rule")
-    text = template["text"]
-    for parameter in template["parameters"]:
-        text = text.replace(f"{{{parameter['name']}}}", str(parameter["default"]))
-    return _Kernel(text, rows.half if rows.half in classes else classes[0], "cuda", "a row kernel with vectors")
+    reply = row_kernel(rows, classes)
+    text = instance(reply["text"], {p["name"]: p["default"] for p in reply["parameters"]})
+    return _Kernel(text, reply["cls"], reply["language"], reply["change"])
 
 
 def _wrapped(

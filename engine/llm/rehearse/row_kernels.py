@@ -101,6 +101,14 @@ extern "C" int run(const Tensor* in, int inputs, const Tensor* out, int outputs,
 """
 
 
+def row_kernel(rows: Rows, classes: tuple[str, ...]) -> dict[str, Any]:
+    """The reply of the form of a kernel's template, in the rows' 16-bit class if it is allowed."""
+    return {
+        "cls": rows.half if rows.half in classes else classes[0], "language": "cuda",
+        "change": "a row kernel with vectors", "why": "rehearsed: by rule", **template_of(rows, "a row kernel by rule"),
+    }  # fmt: skip
+
+
 def template_of(rows: Rows, title: str) -> dict[str, Any]:
     """The template's text, parameters, inequalities and resources, as in engine.strategies.two_stage.forms."""
     reduces = rows.levels > 0

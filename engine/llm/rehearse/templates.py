@@ -20,7 +20,7 @@ from engine.llm.rehearse import mistakes
 from engine.llm.rehearse.pool import Drawn, hardware_of, prepared
 from engine.llm.rehearse.raw_kernels import raw_kernel
 from engine.llm.rehearse.row_graph import HALVES, NotRows, rows_of
-from engine.llm.rehearse.row_kernels import template_of
+from engine.llm.rehearse.row_kernels import row_kernel
 from engine.strategies.planner.search.structures import tunable
 from engine.strategies.two_stage.expressions import read
 from sol.attainable import predict
@@ -210,11 +210,7 @@ def _kernel(source: str, kind: str, classes: tuple[str, ...], gpu: str, mistake:
     """The row kernel of a module; else the planner's first program as its CuTe DSL code, without a real parameter."""
     rows, why = _rows(source, classes, gpu) if kind == "module" else (None, "it is a program of the language")
     if rows is not None and mistake != "cheat":
-        half = rows.half if rows.half in classes else classes[0]
-        return {
-            "cls": half, "language": "cuda", "change": "a row kernel with vectors", "why": "rehearsed: by rule",
-            **template_of(rows, "a row kernel by rule"),
-        }  # fmt: skip
+        return row_kernel(rows, classes)
     raw = raw_kernel(source, kind, classes, mistake, gpu)
     note = f"# The rehearsal knows no parameter of this kernel ({' '.join(why.split())}): {{none}}\n"
     template = _named(
