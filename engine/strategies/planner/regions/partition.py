@@ -107,24 +107,22 @@ class NothingCovered(SessionRefused):
 def partition(graph: OpGraph, accept: Accept = lambda lowered: None, title: str = "module") -> Partition:
     """Raises NothingCovered with the first reason if no region is left, or if an operation that is left out cannot run
     beside regions (engine.evaluate.candidate.allowed_aten)."""
-    whole = None
+    whole, views = None, {}
     try:
         lowered = lower(graph, title)
         if accept(lowered) is None:
-            whole = Partition(graph, (Region(1, graph, lowered),))
+            whole, views = Partition(graph, (Region(1, graph, lowered),)), _copied_views(graph, lowered)
+            if not views:
+                return whole
     except SessionRefused:
         pass
-    views = _copied_views(graph, lowered) if whole else {}
-    if whole and not views:
-        return whole
-    search = _Search(graph, accept, title)
-    if whole is None:
-        return search.run()
     try:
-        cut = search.run()
+        cut = _Search(graph, accept, title).run()
     except NothingCovered:
+        if whole is None:
+            raise
         return whole
-    return cut if {u.name for u in cut.uncovered} <= views.keys() else whole
+    return cut if whole is None or {u.name for u in cut.uncovered} <= views.keys() else whole
 
 
 def _copied_views(graph: OpGraph, lowered: Lowered) -> dict[str, tuple[str, str]]:
