@@ -2,6 +2,8 @@
 
 import pytest
 
+from engine import sandbox
+from engine.sandbox import Sandbox
 from engine.strategies.planner import memory
 
 
@@ -21,3 +23,12 @@ def a_machine_without_a_past(monkeypatch, tmp_path_factory):
     """Devices that only say that they measure neither read nor write what real sessions on this machine found."""
     folder = tmp_path_factory.mktemp("memory")
     monkeypatch.setattr(memory, "_file", lambda hardware: folder / f"{hardware}.jsonl")
+
+
+@pytest.fixture(scope="module")
+def full_sandbox():
+    """The sandbox at its full strength; its processes end with the file."""
+    if Sandbox.strength() != "full":
+        pytest.skip(Sandbox.strength())
+    yield
+    sandbox.drain()

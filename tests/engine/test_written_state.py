@@ -5,14 +5,14 @@ from types import SimpleNamespace
 
 import pytest
 
-from engine import sandbox
 from engine.devices import Problem, TrialError
 from engine.devices.modelled import Modelled
 from engine.evaluate.evaluator import Evaluator
-from engine.sandbox import Sandbox
 from engine.session import events
 from tests.engine.traced import once
-from tests.engine.unbuilt import session
+from tests.engine.unbuilt import assert_judged_clean, session
+
+pytestmark = pytest.mark.usefixtures("full_sandbox")
 
 TEXT = """
 import torch, torch.nn as nn, torch.nn.functional as F
@@ -48,24 +48,13 @@ def text(forward):
     return TEXT.format("\n".join(f"        {row}" for row in forward.splitlines()))
 
 
-@pytest.fixture(scope="module", autouse=True)
-def pool():
-    if Sandbox.strength() != "full":
-        pytest.skip(Sandbox.strength())
-    yield
-    sandbox.drain()
-
-
 @pytest.mark.parametrize("name", FORWARDS)
 def test_it_is_planned_verified_and_judged(name):
     forward, stays = FORWARDS[name]
     log = session(text(forward), name)
     (covered,) = (e for e in log if isinstance(e, events.Covered))
     assert [u["op"] for u in covered.uncovered] == stays and covered.regions
-    (validated,) = (e for e in log if isinstance(e, events.TrialValidated))
-    assert validated.error <= validated.tolerance and "the module in float64" in validated.scope
-    (judged,) = (e for e in log if isinstance(e, events.TrialJudged))
-    assert judged.verdict == "clean" and log[-1].state == "done"
+    assert_judged_clean(log)
 
 
 def test_a_raw_kernel_is_not_taken_because_it_returns_no_state():

@@ -6,13 +6,13 @@ import time
 import pytest
 import torch
 
-from engine import sandbox
 from engine.devices import Problem, SessionRefused, TrialError
 from engine.evaluate.correctness import inputs
 from engine.evaluate.reference.module_process import Reference, rows_for
 from engine.evaluate.shared_tensors import Region, read
-from engine.sandbox import Sandbox
 from tests.engine.traced import once
+
+pytestmark = pytest.mark.usefixtures("full_sandbox")
 
 MLP = """
 import torch, torch.nn as nn
@@ -25,14 +25,6 @@ class Model(nn.Module):
         return self.down(torch.relu(self.up(x))) + x + self.shift
 def get_inputs(): return [torch.randn(96, 64)]
 """
-
-
-@pytest.fixture(scope="module", autouse=True)
-def pool():
-    if Sandbox.strength() != "full":
-        pytest.skip(Sandbox.strength())
-    yield
-    sandbox.drain()
 
 
 def problem(source, seed=0):

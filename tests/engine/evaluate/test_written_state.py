@@ -3,14 +3,14 @@
 import pytest
 import torch
 
-from engine import sandbox
 from engine.devices import Problem
 from engine.evaluate.reference.module_process import Reference
 from engine.evaluate.reference.module_state import WrittenState
 from engine.evaluate.shared_tensors import read
-from engine.sandbox import Sandbox
 from sol.graph import OpGraph, Tensor
 from tests.engine.traced import once
+
+pytestmark = pytest.mark.usefixtures("full_sandbox")
 
 COUNTS = """
 import torch, torch.nn as nn
@@ -33,14 +33,6 @@ class Model(nn.Module):
         return (x - self.mean) * self.scale * self.mask + self.hidden * torch.tensor([2.0] * 64)
 def get_inputs(): return [torch.randn(96, 64)]
 """
-
-
-@pytest.fixture(scope="module", autouse=True)
-def pool():
-    if Sandbox.strength() != "full":
-        pytest.skip(Sandbox.strength())
-    yield
-    sandbox.drain()
 
 
 @pytest.fixture(scope="module")

@@ -2,20 +2,12 @@
 
 import pytest
 
-from engine import sandbox
-from engine.sandbox import Sandbox
 from engine.trace import trace, warm
 from tests.engine.traced import in_copies
 
+pytestmark = pytest.mark.usefixtures("full_sandbox")
+
 HEAD = "import torch\nimport torch.nn as nn\nimport torch.nn.functional as F\n"
-
-
-@pytest.fixture(scope="module", autouse=True)
-def pool():
-    if Sandbox.strength() != "full":
-        pytest.skip(Sandbox.strength())
-    yield
-    sandbox.drain()
 
 
 def module(forward: str, inputs: str, init: str = "pass") -> str:

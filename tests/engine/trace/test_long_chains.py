@@ -5,11 +5,11 @@ import time
 
 import pytest
 
-from engine import sandbox
-from engine.sandbox import Sandbox
 from engine.trace import trace
 from sol.hardware import load
 from sol.report import report
+
+pytestmark = pytest.mark.usefixtures("full_sandbox")
 
 HEAD = "import torch\nimport torch.nn as nn\n"
 POINTWISE = """
@@ -61,14 +61,6 @@ class Model(nn.Module):
         return torch.vmap(row)(x)
 inputs = [torch.randn(8, 16)]
 """
-
-
-@pytest.fixture(scope="module", autouse=True)
-def pool():
-    if Sandbox.strength() != "full":
-        pytest.skip(Sandbox.strength())
-    yield
-    sandbox.drain()
 
 
 @pytest.mark.parametrize(
