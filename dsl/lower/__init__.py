@@ -20,7 +20,7 @@ class Source:
              CUDA stream. For `cute` text and binding are one module and artifact is None; for `cpp` artifact is
              the path of the built shared library.
              A `cute` module also defines `build() -> None`: compile every kernel. Without a GPU
-             the caller replaces what quack asks of the device (engine.build.cute_worker).
+             the caller replaces what quack asks of the device (engine.build.cute_worker.plan_without_device).
     line_map (line in the printed program, first and last line in `text`), 1-based and inclusive.
     arch     the architecture to compile for.
     """

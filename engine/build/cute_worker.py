@@ -29,6 +29,16 @@ def import_generated(path: str | Path):
     return module
 
 
+def plan_without_device() -> None:
+    """Let quack plan a kernel where there is no GPU. A plan also counts the clusters that fit the device; only a launch
+    reads that, and here there is none."""
+    import torch
+    from quack.gemm_runtime import host
+
+    if not torch.cuda.is_available():
+        host.get_max_active_clusters = lambda size: SMS // size
+
+
 class Builder:
     """Compiles modules and reports the resources of each stage.
 
@@ -42,13 +52,11 @@ class Builder:
         with start.importing():  # this is slow; a warm worker does it once
             import quack.cache.jit as jit
             import quack.epilogue.frontend  # noqa: F401
-            import torch
+            import torch  # noqa: F401
             from quack.gemm_runtime import host
             from quack.gemm_sm90 import GemmSm90
 
-        if not torch.cuda.is_available():
-            # A plan also counts the clusters that fit the device. Only a launch reads that, and here there is none.
-            host.get_max_active_clusters = lambda size: SMS // size
+        plan_without_device()
         self._jit, self._gemm = jit, host._compile_gemm_epi
         self._keys: list[str] = []
         self._traced: list[object] = []

@@ -47,6 +47,7 @@ PROGRAMS = {
 CHILD = """
 import importlib.util, json, sys, traceback
 from engine import start
+from engine.build.cute_worker import plan_without_device
 for path in sys.argv[1:]:
     failure = ""
     try:
@@ -54,6 +55,7 @@ for path in sys.argv[1:]:
         module = importlib.util.module_from_spec(spec)
         with start.importing():
             spec.loader.exec_module(module)
+        plan_without_device()  # after the module, which names the architecture before it imports quack
         module.build()
     except Exception:
         failure = traceback.format_exc()
