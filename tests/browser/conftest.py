@@ -192,6 +192,24 @@ def chromium():
 
 
 @pytest.fixture(scope="package")
+def checkout(chromium):
+    """A page whose address serves the checkout's files, without the application, so that modules can be imported."""
+    page = chromium.new_page()
+    page.route("http://checkout/**", _serve)
+    page.goto("http://checkout/index.html")
+    yield page
+    page.close()
+
+
+def _serve(route) -> None:
+    path = ROOT / route.request.url.removeprefix("http://checkout/")
+    if path.suffix == ".js" and path.is_relative_to(ROOT / "static"):
+        route.fulfill(body=path.read_text(encoding="utf-8"), content_type="text/javascript")
+    else:
+        route.fulfill(body="<!doctype html><title>checkout</title>", content_type="text/html")
+
+
+@pytest.fixture(scope="package")
 def browser(app, chromium):
     return chromium
 

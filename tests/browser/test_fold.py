@@ -37,27 +37,9 @@ EACH = """async (text) => {
 }"""
 
 
-@pytest.fixture(scope="module")
-def page(chromium):
-    """A page whose address serves the checkout's files, so that modules can be imported."""
-    page = chromium.new_page()
-    page.route("http://checkout/**", serve)
-    page.goto("http://checkout/index.html")
-    yield page
-    page.close()
-
-
-def serve(route) -> None:
-    path = ROOT / route.request.url.removeprefix("http://checkout/")
-    if path.suffix == ".js" and path.is_relative_to(ROOT / "static"):
-        route.fulfill(body=path.read_text(encoding="utf-8"), content_type="text/javascript")
-    else:
-        route.fulfill(body="<!doctype html><title>fold</title>", content_type="text/html")
-
-
-def of_page(page, some: list[list[list[dict[str, Any]]]]) -> list[Any]:
+def of_page(checkout, some: list[list[list[dict[str, Any]]]]) -> list[Any]:
     """The page's views of logs, each given in batches, as plain data."""
-    return json.loads(page.evaluate(FOLD, json.dumps(some)))
+    return json.loads(checkout.evaluate(FOLD, json.dumps(some)))
 
 
 def ours(log: list[dict[str, Any]]) -> Any:
@@ -76,16 +58,16 @@ def difference(theirs: Any, mine: Any, at: str = "view") -> str:
 
 
 @pytest.mark.parametrize("path", RECORDINGS, ids=lambda p: p.stem)
-def test_a_recording_is_folded_alike_at_each_of_its_events(page, path: Path):
+def test_a_recording_is_folded_alike_at_each_of_its_events(checkout, path: Path):
     rows = [row for line in path.read_text(encoding="utf-8").splitlines() if "kind" in (row := json.loads(line))]
-    theirs = json.loads(page.evaluate(EACH, json.dumps(rows)))
+    theirs = json.loads(checkout.evaluate(EACH, json.dumps(rows)))
     view = View()
     for row, text in zip(rows, theirs, strict=True):
         assert view.apply(**row)
         assert not difference(json.loads(text), json.loads(json.dumps(plain(view)))), row["seq"]
 
 
-def test_random_logs_are_folded_alike(page):
+def test_random_logs_are_folded_alike(checkout):
     drawn: list[list[dict[str, Any]]] = []
 
     @DRAWN
@@ -97,34 +79,36 @@ def test_random_logs_are_folded_alike(page):
     assert len(drawn) >= LOGS
     for first in range(0, len(drawn), BATCH):
         some = drawn[first : first + BATCH]
-        for log, theirs in zip(some, of_page(page, [[log] for log in some]), strict=True):
+        for log, theirs in zip(some, of_page(checkout, [[log] for log in some]), strict=True):
             if difference(theirs, ours(log)):
                 small = find(
-                    logs(), lambda log: bool(difference(of_page(page, [[log]])[0], ours(log))),
+                    logs(), lambda log: bool(difference(of_page(checkout, [[log]])[0], ours(log))),
                     settings=settings(DRAWN, phases=list(Phase)),
                 )  # fmt: skip
-                pytest.fail(f"{difference(of_page(page, [[small]])[0], ours(small))}\n{json.dumps(small, indent=1)}")
+                pytest.fail(
+                    f"{difference(of_page(checkout, [[small]])[0], ours(small))}\n{json.dumps(small, indent=1)}"
+                )
 
 
-def test_overlapping_batches_give_the_same_view(page):
+def test_overlapping_batches_give_the_same_view(checkout):
     """A reload, a reconnect and a page of the API send events again, and out of order."""
 
     @settings(DRAWN, max_examples=30)
     @given(logs())
     def holds(log):
         third = len(log) // 3
-        once, again = of_page(page, [[log], [log[: 2 * third], log[third:][::-1], log]])
+        once, again = of_page(checkout, [[log], [log[: 2 * third], log[third:][::-1], log]])
         assert not difference(again, once)
 
     holds()
 
 
-def test_an_event_whose_predecessor_is_missing_is_not_applied(page):
+def test_an_event_whose_predecessor_is_missing_is_not_applied(checkout):
     lines = map(json.loads, RECORDINGS[0].read_text(encoding="utf-8").splitlines())
     rows = [line for line in lines if "seq" in line][:9]  # between them stand texts
-    (view,) = of_page(page, [[rows[:3], rows[5:]]])
+    (view,) = of_page(checkout, [[rows[:3], rows[5:]]])
     assert view["seq"] == 3
-    (healed,) = of_page(page, [[rows[:3], rows[5:], rows[3:]]])
+    (healed,) = of_page(checkout, [[rows[:3], rows[5:], rows[3:]]])
     assert not difference(healed, ours(rows))
 
 

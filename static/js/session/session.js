@@ -1,5 +1,5 @@
 // The session page: one log and one view of it, drawn in the same way live, after a reload and in replay.
-import { $, blob, boot, h, select, tablist, throttle } from "../page.js";
+import { $, blob, boot, debounce, h, select, tablist, throttle } from "../page.js";
 import { apply, fold, initial, shown } from "./reduce.js";
 import { Stream } from "./stream.js";
 import { CLASS } from "../marks.js";
@@ -17,7 +17,8 @@ import { Share } from "../sharing/share.js";
 import { Notes } from "../sharing/notes.js";
 import { Notice } from "../sharing/notice.js";
 import { remember } from "../mine/started.js";
-import { Replay } from "./replay.js";
+import { Replay } from "./replay/scrub.js";
+import { policyOf, WhatIf } from "./replay/what_if.js";
 import { Profile } from "../profile.js";
 import { refusalOf } from "../refusal.js";
 
@@ -43,6 +44,7 @@ const place = { trial: null, diff: null, tab: null, order: "", show: "", find: "
   Object.assign(place, { trial: number("trial"), diff: number("diff"), tab: query.get("tab") });
   const one = (name, ...known) => (known.some((of) => query.get(name) in of) ? query.get(name) : "");
   Object.assign(place, { order: one("order", ORDERS), show: one("show", SHOWS, CLASS), find: query.get("find") ?? "" });
+  Object.assign(place, policyOf(query));
 }
 let chosen = place.trial !== null; // until a person chooses, the page follows the best
 
@@ -51,6 +53,7 @@ function keep() {
   if (chosen && place.trial) query.set("trial", place.trial);
   if (place.diff) query.set("diff", place.diff);
   for (const name of ["tab", "order", "show", "find"]) if (place[name]) query.set(name, place[name]);
+  if (place.eps !== null) for (const name of ["eps", "w"]) query.set(name, place[name]);
   const text = query.toString();
   history.replaceState(null, "", text ? `?${text}` : location.pathname);
 }
@@ -77,6 +80,11 @@ const arrangement = new Arrangement($("timeline-tools"), place, () => {
   keep();
   timeline.rearrange();
   draw();
+});
+const keepSoon = debounce(keep, 250); // a browser refuses many changes of the address
+const whatIf = new WhatIf($("what-if"), $("what-if-open"), place, () => {
+  keepSoon();
+  soon();
 });
 const code = new Code((change) => {
   Object.assign(place, change);
@@ -115,6 +123,7 @@ function draw() {
   drawHeader(now, info);
   notice.draw(live);
   notice.keep();
+  timeline.notRun = whatIf.draw(log, now);
   timeline.draw(now, n);
   arrangement.draw(now);
   const none = now.end ? "There was no trial." : "Trials appear here as they happen.";

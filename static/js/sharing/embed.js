@@ -5,7 +5,7 @@ import { Stream } from "../session/stream.js";
 import { Timeline } from "../session/trials/timeline.js";
 import { Group, LIVE } from "../session/charts.js";
 import { drawHeader, drawLink } from "../session/header.js";
-import { Replay } from "../session/replay.js";
+import { Replay } from "../session/replay/scrub.js";
 
 const REDRAW = 500; // ms
 const live = initial();

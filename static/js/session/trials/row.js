@@ -31,8 +31,8 @@ const line = (...parts) => h("span", { class: "line" }, ...parts);
 /** failed | judged | untimed | running */
 export const stateOf = (one) => (one.failed ? "failed" : one.judged ? "judged" : one.untimed ? "untimed" : "running");
 
-/** The row of a trial. */
-export function content(one, isBest) {
+/** The row of a trial. `notRun`: a stop rule that a person tries would not run it. */
+export function content(one, isBest, notRun = false) {
   const at = timeOf(one);
   const kind = one.failed ? "failed" : one.untimed ? "untimed" : at ? at.kind : "pending";
   const speedup = one.judged?.speedup ?? one.measured?.ratio;
@@ -62,5 +62,6 @@ export function content(one, isBest) {
     rows.push(line(about));
     rows.push(line(pips(one), doing(one)));
   }
+  if (notRun) rows.push(h("span", { class: "line not-run" }, "✂ would not run under this rule"));
   return rows;
 }

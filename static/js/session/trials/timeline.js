@@ -13,6 +13,7 @@ export class Timeline {
   constructor(choose, place = {}) {
     Object.assign(this, { choose, place, list: $("timeline"), scroller: $("timeline-scroll"), order: [] });
     this.news = $("timeline-news");
+    this.notRun = new Set(); // numbers of the trials that another stop rule would not run (replay/what_if.js)
     this.rows = new Map(); // number -> {node, key}
     this.window = new RowWindow(this.list, this.scroller);
     this.list.addEventListener("click", (e) => this.pick(e.target.closest(".trial")));
@@ -79,7 +80,7 @@ export class Timeline {
   row(n) {
     const one = this.view.trials.get(n);
     const isBest = this.view.best.get(one.judged?.cls ?? one.cls) === n;
-    const key = `${one.step}|${Boolean(one.failed)}|${Boolean(one.untimed)}|${isBest}`;
+    const key = `${one.step}|${Boolean(one.failed)}|${Boolean(one.untimed)}|${isBest}|${this.notRun.has(n)}`;
     let row = this.rows.get(n);
     if (!row) {
       row = { node: h("li", { class: "trial", "data-trial": n, tabindex: "-1" }), key: null };
@@ -87,7 +88,7 @@ export class Timeline {
     }
     if (row.key !== key) {
       row.key = key;
-      row.node.replaceChildren(...content(one, isBest));
+      row.node.replaceChildren(...content(one, isBest, this.notRun.has(n)));
       row.node.dataset.state = stateOf(one);
       row.node.title = one.why ? `${describe(one)}. Why: ${one.why}` : describe(one);
     }

@@ -1,6 +1,6 @@
 // Replay of a finished session: the same log, folded up to the slider's position.
-import { $, h } from "../page.js";
-import { duration } from "../format.js";
+import { $, h } from "../../page.js";
+import { duration } from "../../format.js";
 
 const LONGEST = 30_000; // ms that a whole replay takes at most
 

@@ -1,0 +1,164 @@
+// "What if": the trials of this session under another stop rule. Two sliders choose eps and the window; the page shows
+// where each class would have ended, what that saves, and what it keeps. The rule is that of sol/budget.py (policy.js).
+import { h } from "../../page.js";
+import { className, count, duration, percent, time, times } from "../../format.js";
+import { recorded, spending } from "./recorded.js";
+import { replay, STUDY, together } from "./policy.js";
+import { draw as drawStairs } from "./stairs.js";
+
+export const MOST_EPS = 3; // 300%
+const MOST_WINDOW = 24;
+const STEP = 0.05;
+const AMOUNTS = {
+  seconds: duration,
+  tokens: (n) => `${n.toLocaleString("en")} tokens`,
+  money: (n) => `$${n.toFixed(2)}`,
+};
+const EMPTY = "Another rule can be tried once a trial has ended in a class with a limit and a baseline.";
+const ABOUT = "The rule is applied to the trials of this session, in their order. It can only end the search " +
+  "earlier: the outcome of further trials is unknown.";
+const STUDIED = { eps: STUDY.eps, w: STUDY.window };
+
+/** eps and window of an address, null where they are not numbers of the sliders' ranges. */
+export function policyOf(query) {
+  const eps = Number(query.get("eps") || NaN), window = query.get("w") ?? "";
+  if (!(eps >= 0 && eps <= MOST_EPS) || !/^\d{1,4}$/.test(window)) return { eps: null, w: null };
+  return { eps, w: Number(window) };
+}
+
+const words = ({ eps, w }) => `${percent(eps)}, ${w ? count(w, "trial") : "no limit"}`;
+
+function savedWords({ trials_run: run, trials_total: all, costs, speedup_kept: share }) {
+  if (run === all) return `Nothing is saved: this rule runs all ${count(all, "trial")}.`;
+  const parts = Object.entries(costs).map(([kind, { total, spent, saved }]) =>
+    `${AMOUNTS[kind](total - spent)} of ${AMOUNTS[kind](total)} (${percent(saved)})`);
+  const trials = `Saved: ${all - run} of ${count(all, "trial")} (${percent((all - run) / all)})`;
+  return `${[trials, ...parts].join(", ")}. ${percent(share)} of the speedup is kept.`;
+}
+
+/** Where a class ends under the rule, in a sentence. */
+function classWords(one, run, eps, over) {
+  const name = className(one.cls), all = count(run.trials_total, "trial");
+  if (!run.code) return `${name}: the rule does not stop it ${over ? "in" : "so far, after"} ${all}.`;
+  const last = one.trials[run.trials_run - 1].number;
+  const why = run.code === "near_limit"
+    ? `within ${percent(eps)} of the limit, ${time(run.best_ms)} against ${time(one.limit)}`
+    : `${count(run.since, "trial")} in a row brought nothing better than ${time(run.best_ms)}`;
+  const [here, whole] = [times(run.speedup), times(run.speedup / run.speedup_kept)];
+  const cost = here === whole ? `none of them is faster than ${here}` : `${here} instead of ${whole}`;
+  const rest = run.trials_total - run.trials_run;
+  const end = rest ? `${rest} of its ${all} would not run; ${cost}` : "that is its last trial";
+  return `${name} stops at trial ${last}: ${why}; ${end}.`;
+}
+
+export class WhatIf {
+  /** `root`: the panel; `button` opens it; `place`: {eps, w}, null while closed; `changed()`: a person moved it. */
+  constructor(root, button, place, changed) {
+    Object.assign(this, { root, button, place, changed, notRun: new Set(), own: null });
+    button.addEventListener("click", () => this.toggle());
+    new ResizeObserver(() => this.resize()).observe(root);
+  }
+
+  build() {
+    const slider = (id, most, step, set) =>
+      h("input", { type: "range", id, min: 0, max: most, step,
+        oninput: (e) => this.move(set(Number(e.target.value))) });
+    this.eps = slider("what-if-eps", MOST_EPS * 100, STEP * 100, (v) => ({ eps: v / 100 }));
+    this.window = slider("what-if-window", MOST_WINDOW, 1, (v) => ({ w: v }));
+    this.says = { eps: h("output", { for: "what-if-eps" }), window: h("output", { for: "what-if-window" }) };
+    const preset = (id, policy) =>
+      h("button", { type: "button", class: "button", id, onclick: () => this.move(policy()) });
+    this.presets = [
+      [preset("what-if-own", () => this.own), () => this.own, "This session’s rule"],
+      [preset("what-if-study", () => STUDIED), () => STUDIED, "The study’s best"],
+    ];
+    this.sum = h("p", { class: "what-if-sum", role: "status" });
+    this.classes = h("div", { class: "what-if-classes" });
+    const close = h("button", { type: "button", class: "button", id: "what-if-close", onclick: () => this.toggle() },
+      "Close");
+    this.root.replaceChildren(
+      h("header", { class: "pane-head" }, h("h2", {}, "What if it had stopped earlier?"),
+        h("span", { class: "pane-note" }, close)),
+      h("div", { class: "what-if-rule" },
+        h("label", { for: "what-if-eps" }, "Stop within ", this.says.eps, " of the limit"), this.eps,
+        h("label", { for: "what-if-window" }, "Trials in a row without a better one: ", this.says.window), this.window,
+        h("div", { class: "acts", role: "group", "aria-label": "Known rules" }, this.presets.map(([node]) => node))),
+      this.sum, this.classes, h("p", { class: "caption" }, ABOUT));
+  }
+
+  toggle() {
+    const open = this.place.eps === null;
+    Object.assign(this.place, open ? (this.own ?? STUDIED) : { eps: null, w: null });
+    this.show();
+    this.changed();
+    if (open) this.eps.focus();
+    else this.button.focus();
+  }
+
+  move(change) {
+    Object.assign(this.place, change);
+    this.show();
+    this.changed();
+  }
+
+  /** Draws the panel for a view and its log, and returns the numbers of the trials that would not run. */
+  draw(log, view) {
+    const { eps = null, window = null } = view.budget;
+    this.own = eps === null ? null : { eps, w: window ?? 0 };
+    const key = `${view.seq}|${this.place.eps}|${this.place.w}`;
+    Object.assign(this, { log, view });
+    if (key !== this.key) this.show();
+    this.key = key;
+    return this.notRun;
+  }
+
+  show() {
+    const { eps, w } = this.place, open = eps !== null;
+    this.root.hidden = !open;
+    this.button.setAttribute("aria-expanded", String(open));
+    this.notRun = new Set();
+    if (!open) return;
+    if (!this.eps) this.build();
+    this.eps.value = Math.round(eps * 100);
+    this.window.max = Math.max(MOST_WINDOW, this.own?.w ?? 0);
+    this.window.value = w;
+    this.says.eps.textContent = percent(eps);
+    this.says.window.textContent = w || "no limit";
+    this.eps.setAttribute("aria-valuetext", percent(eps));
+    this.window.setAttribute("aria-valuetext", w ? count(w, "trial") : "no limit");
+    for (const [node, policy, name] of this.presets) {
+      const to = policy();
+      node.hidden = !to;
+      if (!to) continue;
+      node.textContent = `${name}: ${words(to)}`;
+      node.setAttribute("aria-pressed", String(to.eps === eps && to.w === w));
+    }
+    if (this.view) this.apply(eps, w);
+  }
+
+  apply(eps, w) {
+    const { view, log } = this;
+    const classes = recorded(view, spending(log, view.seq));
+    this.runs = classes.map((one) => ({ one, run: replay(one, eps, w) }));
+    for (const { one, run } of this.runs)
+      for (const { number } of one.trials.slice(run.trials_run)) this.notRun.add(number);
+    this.sum.textContent = this.runs.length ? savedWords(together(this.runs.map(({ run }) => run))) : EMPTY;
+    this.sketch();
+  }
+
+  /** The classes with their drawings, for the width that there is. */
+  sketch() {
+    this.width = this.classes.clientWidth;
+    const { eps } = this.place, over = Boolean(this.view.end);
+    const texts = this.runs.map(({ one, run }) => classWords(one, run, eps, over));
+    const sections = texts.map((text) => h("section", {}, h("p", {}, text)));
+    this.classes.replaceChildren(...sections);
+    const wide = Math.floor(sections[0]?.clientWidth ?? 0); // px of each
+    if (wide > 200)
+      this.runs.forEach(({ one, run }, i) => sections[i].append(drawStairs(one, run, eps, wide, texts[i])));
+  }
+
+  resize() {
+    if (this.runs && !this.root.hidden && this.classes.clientWidth !== this.width) this.sketch();
+  }
+}
