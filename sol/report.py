@@ -24,7 +24,7 @@ from sol.graph import OpGraph
 from sol.hardware import Hardware, HardwareError
 from sol.levers import levers
 from sol.model.eager import predict_eager
-from sol.model.tiles import LAUNCH_MS
+from sol.model.tiles import LAUNCH_MS, launch_binds
 
 VERSION = 1
 _UNITS = {
@@ -256,7 +256,7 @@ def _sentence(hw, priced, baselines, totals, ranked, chosen) -> str:
     verb = "takes" if base["kind"] == "measured" else "should take (predicted)"
     advice = next((lever.title for lever in ranked if lever.action != "lower_class"), "")
     advice = f"the first thing to try is: {advice[0].lower()}{advice[1:]}." if advice else ""
-    if b.ms < LAUNCH_MS / 4:  # a multiple of such a limit says nothing about the kernels
+    if launch_binds(b.ms):
         return (
             f"This module must move {render.si(totals['bytes'], 'B')} and do {render.si(flops, 'FLOP')}, which takes "
             f"{hw.title} {render.ms(b.ms)}. Starting a kernel takes about {render.ms(LAUNCH_MS)}, so the time is "

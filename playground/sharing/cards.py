@@ -190,7 +190,7 @@ def _above(bottom: float, at: list[tuple[float, float]]) -> list[tuple[float, fl
 
 def _mark(draw: ImageDraw, x: float, y: float, marker: dict[str, Any]) -> None:
     """A point with the shape of the page's; hollow for a prediction."""
-    symbol, colour, r = str(marker.get("symbol", "circle")), marker["line"]["color"], 8
+    symbol, colour, r = str(marker.get("symbol", "circle")), marker["line"]["color"], 8 * marker.get("size", 9) / 9
     fill = PAPER if symbol.endswith("-open") else colour
     match symbol.removesuffix("-open"):
         case "square":

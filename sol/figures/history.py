@@ -8,6 +8,7 @@ from typing import Any
 
 from sol.figures.figure import Figure, across, apart, axis, beside, down, layout, scatter, ticks
 from sol.figures.palette import BAD, FAINT, INK, class_name, colour, marker, rounded_log10
+from sol.model.tiles import launch_binds
 
 WIDE = 6  # speedups that span more than this get a log axis; a few tenths are read better on a plain one
 
@@ -61,7 +62,8 @@ def history(trials: Sequence[HistoryTrial], stop: Sequence[StopLine] = (), eps: 
     speeds = [t.speedup for t in timed if t.speedup]
     classes = list(dict.fromkeys(t.cls for t in ordered))
     lines = [s for s in stop if s.limit is not None and s.cls in classes]
-    top = max([1.0, *speeds, *(s.limit for s in lines)]) * 1.14
+    roofs = [s for s in lines if not launch_binds(s.t_sol_ms)]
+    top = max([1.0, *speeds, *(s.limit for s in roofs)]) * 1.14
     low = min([0.9, *speeds]) * 0.97
     wide = top / low > WIDE
     data = [trace for cls in classes for trace in _of_class(cls, [t for t in timed if t.cls == cls], last)]
@@ -71,15 +73,14 @@ def history(trials: Sequence[HistoryTrial], stop: Sequence[StopLine] = (), eps: 
     if rings := [t for t in without if t.outcome in UNTIMED]:
         data.append(_on_the_floor("no time", rings, floor, "circle-open", FAINT))
     labels, shapes = [beside(1.0, "PyTorch", INK)], [across(1.0, INK, width=1.4)]
-    for s in lines:
+    for s in roofs:
         name = class_name(s.cls)
         shapes.append(across(s.limit, colour(s.cls), "dash"))
         labels.append(beside(s.limit, f"{name} limit"))
         if s.eps > 0:
             shapes.append(across(s.limit / (1 + s.eps), colour(s.cls), "dot"))
             labels.append(beside(s.limit / (1 + s.eps), f"{name} stop"))
-        if s.stopped_at is not None:
-            shapes.append(down(s.stopped_at, colour(s.cls), "dot", 1.5))
+    shapes += [down(s.stopped_at, colour(s.cls), "dot", 1.5) for s in lines if s.stopped_at is not None]
     span: dict[str, Any] = {"range": [0, top]}
     if wide:
         for one in labels:
@@ -94,7 +95,9 @@ def history(trials: Sequence[HistoryTrial], stop: Sequence[StopLine] = (), eps: 
     caption = ["Each class against the baseline of its own class"]
     if "fp8" in classes:
         caption.append("; FP8, which PyTorch lacks, against its half precision")
-    if eps:
+    if len(roofs) < len(lines):
+        caption.append(". Launch binds: a limit far below the time of a launch is not drawn")
+    if eps and roofs:
         caption.append(f". Dotted: within {eps:.0%} of the limit, where the search of a class stops")
     if any(not t.counts for t in timed):
         caption.append(". Crossed out: times that are no result")

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from sol.figures.breakdown import Run, breakdown
 from sol.figures.figure import Figure
 from sol.figures.roofline import Point, roofline, roofs_of_report
+from sol.model.tiles import LAUNCH_MS, launch_binds
+from sol.render import ms as time_words
 
 Report = Mapping[str, Any]  # a sol.report as plain data
+SLOW = 4.0  # times PyTorch's time: what is slower lies beyond the axis
 
 
 def flops(report: Report) -> float:
@@ -26,6 +29,26 @@ def point(
     return Point(label, kind, report["bounds"][cls]["intensity"], flops(report) / (ms * 1e-3), cls, marker, trial, ms)
 
 
+def spans(report: Report) -> list[tuple[float, float]]:
+    """The (FLOP/byte, FLOP/s) that a roofline of the report shows, whatever was timed: of every class the ridge, the
+    limit, and a time of SLOW times PyTorch's."""
+    work, bandwidth = flops(report), report["gpu"]["bandwidth"]
+    out = []
+    for cls, b in report["bounds"].items():
+        out += [(b["peak"] / bandwidth, b["peak"]), (b["intensity"], min(b["peak"], bandwidth * b["intensity"]))]
+        if theirs := report["baselines"].get(cls, {}).get("ms"):
+            out.append((b["intensity"], work / (SLOW * theirs * 1e-3)))
+    return out
+
+
+def launch_note(report: Report, classes: Sequence[str]) -> str:
+    """A sentence for a module whose work takes far less time in these classes than starting a kernel, else ""."""
+    limits = [report["bounds"][c]["ms"] for c in classes if c in report["bounds"]]
+    if not limits or not launch_binds(max(limits)):
+        return ""
+    return f"Launch binds: starting one kernel takes about {time_words(LAUNCH_MS)}, far longer than the work itself."
+
+
 def figures(report: Report) -> dict[str, Figure]:
     """{roofline, breakdown} with PyTorch's times and the best ones, as far as the report has them."""
     roofs = roofs_of_report(report, report["classes"])
@@ -34,7 +57,8 @@ def figures(report: Report) -> dict[str, Figure]:
     if roofs and flops(report):
         points = [point(report, "PyTorch", c, b["ms"], b["kind"], "baseline") for c, b in theirs.items() if b["ms"]]
         points += [point(report, "best", c, b["ms"], "measured", "best") for c, b in best.items() if b["ms"]]
-        drawn["roofline"] = roofline(roofs, points, report["gpu"]["title"])
+        note = launch_note(report, report["classes"])
+        drawn["roofline"] = roofline(roofs, points, report["gpu"]["title"], note=note)
     cls = next(iter(best), "") or report.get("main") or next(iter(report["classes"]), "")
     mine = Run("best", best[cls]["ms"], "measured") if cls in best else None
     base = Run("PyTorch", theirs[cls]["ms"], theirs[cls]["kind"]) if cls in theirs else None

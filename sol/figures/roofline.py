@@ -6,12 +6,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from sol.figures.beside_marks import Named, place
 from sol.figures.figure import Figure, axis, label, layout, scatter, ticks
 from sol.figures.palette import INK, MUTED, class_name, colour, marker, rounded_log10
 from sol.hardware import Hardware
 from sol.render import ms as time_words
 
-FINE = ("f16", "bf16", "fp8", "i8")  # classes whose label stands above PyTorch's mark, the others' beside it
+FINE = ("f16", "bf16", "fp8", "i8")  # classes whose label stands to the right of PyTorch's mark, if there is room
+MOST_TICKS = 11
 
 
 @dataclass(frozen=True)
@@ -63,14 +65,26 @@ def roofs_of_report(report: Mapping[str, Any], classes: Sequence[str]) -> list[R
     ]
 
 
-def roofline(roofs: Sequence[Roof], points: Sequence[Point], title: str) -> Figure:
-    """Roofs solid, ceilings dotted. `title`: of the device. Rows: what (roof | ceiling | baseline | trial | best), run,
-    class, kind, FLOP/byte, TFLOP/s, time, share of its roof. Raises ValueError without a roof."""
+def roofline(
+    roofs: Sequence[Roof],
+    points: Sequence[Point],
+    title: str,
+    spans: Sequence[tuple[float, float]] | None = None,
+    note: str = "",
+) -> Figure:
+    """Roofs solid, ceilings dotted, the best runs on top.
+
+    `title`: of the device; `note`: the first sentence of the caption. `spans`: the (FLOP/byte, FLOP/s) that the axes
+    show, so that they stay while points are added; a point beyond them is a triangle at their edge. By default the axes
+    show all points. Rows: what (roof | ceiling | baseline | trial | best), run, class, kind, FLOP/byte, TFLOP/s, time,
+    share of its roof. Raises ValueError without a roof.
+    """
     if not roofs:
         raise ValueError("a roofline needs at least one roof")
-    ridges = [r.peak / r.bandwidth for r in roofs]
-    spots = [v for v in [*(p.intensity for p in points), *ridges] if v > 0]
-    x0, x1 = min(spots) / 3, max(spots) * 5
+    spots = [(r.peak / r.bandwidth, r.peak) for r in roofs]
+    spots += [(p.intensity, p.rate) for p in points] if spans is None else spans
+    x0, x1 = min(x for x, _ in spots if x > 0) / 3, max(x for x, _ in spots) * 5
+    y0, y1 = min(y for _, y in spots if y > 0) / 1.7e12, max(y for _, y in spots) * 2.2e-12
     data, rows = [], []
     for r in roofs:
         name = class_name(r.cls)
@@ -80,26 +94,37 @@ def roofline(roofs: Sequence[Roof], points: Sequence[Point], title: str) -> Figu
             dots = {"color": colour(r.cls), "width": 1, "dash": "dot"}
             data.append(_roof(f"{name}, reached in practice", r.ceiling, r.copy_rate, x0, x1, dots))
             rows.append(_row("ceiling", f"{name} in practice", r.cls, "measured", r.ceiling / r.copy_rate, r.ceiling))
-    baselines = [p for p in points if p.marker == "baseline"]
-    data += [_baseline(p) for p in baselines]
-    data += _trials([p for p in points if p.marker != "baseline"])  # on top: they may lie where PyTorch does
+    inside = [p for p in points if y0 <= p.rate / 1e12 <= y1]
+    data += [_baseline(p) for p in inside if p.marker == "baseline"]
+    data += _trials([p for p in inside if p.marker != "baseline"])  # over PyTorch: they may lie where it does
+    data += [_beyond(p, y0, y1) for p in points if p not in inside]
+    data += [trace for p in inside if p.marker == "best" for trace in _best(p)]
     limits = {r.cls: r for r in roofs}
     for p in points:
         roof = limits.get(p.cls)
         limit = min(roof.peak, roof.bandwidth * p.intensity) if roof else 0.0
         share = round(p.rate / limit, 4) if limit else None
         rows.append(_row(p.marker, p.label, p.cls, p.kind, p.intensity, p.rate, p.ms, share))
-    peaks = [r.peak / 1e12 for r in roofs]
-    y0, y1 = min([*(p.rate / 1e12 for p in points if p.rate > 0), min(peaks)]) / 1.7, max(peaks) * 2.2
+    x_range, y_range = (rounded_log10(x0), rounded_log10(x1)), (rounded_log10(y0), rounded_log10(y1))
+    columns = [rounded_log10(p.intensity) for p in points if p.intensity > 0]
+    flat = [rounded_log10(v / 1e12) for r in roofs for v in (r.peak, r.ceiling) if v]
+    names = [_named(p) for p in inside if p.marker == "baseline"]
     figure_layout = layout(
         "roofline",
-        axis("FLOP per byte", type="log", range=[rounded_log10(x0), rounded_log10(x1)], **ticks(x0, x1, (1,))),
-        axis("TFLOP/s", type="log", range=[rounded_log10(y0), rounded_log10(y1)], **ticks(y0, y1)),
-        margin={"r": 74}, annotations=[*_peaks(roofs), *map(_named, baselines)],
+        axis("FLOP per byte", type="log", range=list(x_range), **ticks(x0, x1, (1,))),
+        axis("TFLOP/s", type="log", range=list(y_range), **_few(ticks(y0, y1), ticks(y0, y1, (1,)))),
+        margin={"r": 74}, annotations=[*_peaks(roofs), *place(names, columns, x_range, y_range, flat)],
     )  # fmt: skip
     practice = any(r.ceiling for r in roofs)
     caption = f"On {title}. Solid: published roofs.{' Dotted: rates reached in practice.' * practice}"
-    return Figure({"data": data, "layout": figure_layout}, rows, f"Roofline of {title}", caption)
+    caption += " Ringed: the best of a class." * any(p.marker == "best" for p in inside)
+    caption += " Triangles lie beyond the axis." * (len(inside) < len(points))
+    return Figure({"data": data, "layout": figure_layout}, rows, f"Roofline of {title}", f"{note} {caption}".strip())
+
+
+def _few(fine: dict[str, Any], decades: dict[str, Any]) -> dict[str, Any]:
+    """The ticks of an axis: 1, 2 and 5 of each decade, or the decades alone where these would crowd it."""
+    return fine if len(fine["tickvals"]) <= MOST_TICKS else decades
 
 
 def _roof(name: str, peak: float, bandwidth: float, x0: float, x1: float, line: dict[str, Any]) -> dict[str, Any]:
@@ -119,7 +144,7 @@ def _trials(points: Sequence[Point]) -> list[dict[str, Any]]:
                 mode="lines+markers", name=f"{class_name(cls)}, {kind}", x=[p.intensity for p in some],
                 y=[p.rate / 1e12 for p in some], customdata=[p.trial for p in some], marker=marker(cls, kind),
                 line={"color": colour(cls), "width": 1, "dash": "dot"},
-                text=[f"{p.label}, {kind}{'' if p.ms is None else f'<br>{time_words(p.ms)}'}" for p in some],
+                text=[f"{p.label}, {kind}{_time(p)}" for p in some],
                 hovertemplate="%{text} · %{y:.4g} TFLOP/s<extra></extra>",
                 selected={"marker": {"size": 15}}, unselected={"marker": {"opacity": 1}},
             )
@@ -137,11 +162,39 @@ def _baseline(p: Point) -> dict[str, Any]:
     )  # fmt: skip
 
 
-def _named(p: Point) -> dict[str, Any]:
-    """PyTorch's class beside its mark."""
-    above = {"yanchor": "bottom", "yshift": 6} if p.cls in FINE else {"xanchor": "right", "xshift": -9}
-    at = {"x": rounded_log10(p.intensity), "y": rounded_log10(p.rate / 1e12)}
-    return label(f"PyTorch {class_name(p.cls)}", INK, **at, **above)
+def _best(p: Point) -> list[dict[str, Any]]:
+    """A ring and the mark of a best run, over all other marks."""
+    at: dict[str, Any] = {
+        "mode": "markers", "x": [p.intensity], "y": [p.rate / 1e12], "showlegend": False, "customdata": [p.trial],
+        "name": f"best in {class_name(p.cls)}", "hovertemplate": "%{text} · %{y:.4g} TFLOP/s<extra></extra>",
+        "text": [f"{p.label}, {p.kind}, the best in {class_name(p.cls)}{_time(p)}"],
+    }  # fmt: skip
+    ring = {"symbol": "circle-open", "size": 17, "color": INK, "line": {"width": 1.8, "color": INK}}
+    return [scatter(**at, marker=ring), scatter(**at, marker=marker(p.cls, p.kind))]
+
+
+def _beyond(p: Point, low: float, high: float) -> dict[str, Any]:
+    """A triangle at the edge of the axis for a run that lies beyond it. `low`, `high`: its ends in TFLOP/s."""
+    rate, ink = p.rate / 1e12, INK if p.marker == "baseline" else colour(p.cls)
+    shape = f"triangle-{'down' if rate < low else 'up'}{'' if p.kind == 'measured' else '-open'}"
+    return scatter(
+        mode="markers", name=f"{p.label}, beyond the axis", x=[p.intensity], y=[max(low, min(rate, high))],
+        showlegend=False, customdata=[p.trial], cliponaxis=False,
+        marker={"symbol": shape, "size": 10, "color": ink, "line": {"width": 1.6, "color": ink}},
+        text=[f"{p.label}, {p.kind}{_time(p)} · {rate:.4g} TFLOP/s, beyond the axis"],
+        hovertemplate="%{text}<extra></extra>",
+    )  # fmt: skip
+
+
+def _time(p: Point) -> str:
+    return "" if p.ms is None else f"<br>{time_words(p.ms)}"
+
+
+def _named(p: Point) -> Named:
+    """What times PyTorch, and its class, beside its mark."""
+    who = "compile" if p.label.startswith("torch.compile") else "PyTorch"
+    at = rounded_log10(p.intensity), rounded_log10(p.rate / 1e12)
+    return Named(f"{who}<br>{class_name(p.cls)}", *at, p.cls in FINE)
 
 
 def _peaks(roofs: Sequence[Roof]) -> list[dict[str, Any]]:

@@ -320,8 +320,8 @@ def _cross(x: float, y: float, r: float) -> str:
 
 
 _PATHS: dict[str, Callable[[float, float, float], str]] = {
-    "square": _round(4, 0.25), "diamond": _round(4), "triangle-up": _round(3), "pentagon": _round(5),
-    "hexagon": _round(6), "star": _round(10, 0.0, 0.45), "x": _cross, "x-thin": _cross,
+    "square": _round(4, 0.25), "diamond": _round(4), "triangle-up": _round(3), "triangle-down": _round(3, 0.5),
+    "pentagon": _round(5), "hexagon": _round(6), "star": _round(10, 0.0, 0.45), "x": _cross, "x-thin": _cross,
 }  # fmt: skip
 _NUMBERED = (
     "circle",

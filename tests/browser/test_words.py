@@ -186,9 +186,9 @@ def test_a_guarded_trial_says_so_beside_its_class_and_whose_limit_it_is_held_to(
     assert title == "time ÷ speed-of-light limit of its precision class"
 
 
-FASTER = "0.300 ms measured, 1.20× faster than PyTorch eager (TF32), 1.40 times the limit"
-SLOWER = "0.300 ms measured, 1.25× slower than PyTorch eager (TF32), 1.40 times the limit"
-WHOLE = "0.300 ms measured for the whole module, 1.20× faster than PyTorch eager (TF32), 1.40 times the limit"
+FASTER = "0.300 ms measured, 1.20× faster than PyTorch eager (TF32), 1.40× the limit"
+SLOWER = "0.300 ms measured, 1.25× slower than PyTorch eager (TF32), 1.40× the limit"
+WHOLE = "0.300 ms measured for the whole module, 1.20× faster than PyTorch eager (TF32), 1.40× the limit"
 PART = {"region": 2, "region_ms": 0.1, "region_eager_ms": 0.2}
 
 

@@ -41,11 +41,11 @@ def _roofline(view: View, report: Report | None, chosen: Trial | None) -> Figure
     roofs = roofline.roofs_of_report(report, classes)
     if not of_report.flops(report) or not roofs:
         return None
-    headline = view.headline
+    best = set(view.best.values())
     points = [
         of_report.point(
             report, f"trial {t.number}", t.judged.cls, t.judged.ms, t.judged.kind,
-            "best" if headline is not None and t.number == headline.number else "trial", t.number,
+            "best" if t.number in best else "trial", t.number,
         )
         for t in _judged(view)
         if t.judged.cls in report["bounds"]
@@ -55,7 +55,8 @@ def _roofline(view: View, report: Report | None, chosen: Trial | None) -> Figure
         for b in view.baselines
         if b.ms and b.cls in report["bounds"]
     ]
-    return roofline.roofline(roofs, points, report["gpu"]["title"])
+    note = of_report.launch_note(report, classes)
+    return roofline.roofline(roofs, points, report["gpu"]["title"], of_report.spans(report), note)
 
 
 def _judged(view: View) -> list[Trial]:

@@ -2,7 +2,7 @@
 import { $, boot, h } from "../page.js";
 import { baselineName, className, deviceName, duration, percent, times } from "../format.js";
 import { headline, stateOf, underWay, used } from "./reduce.js";
-import { doing, endWords, pytorchStays } from "./words.js";
+import { doing, endWords, launchBinds, limitWords, pytorchStays } from "./words.js";
 
 const LINK = {
   connecting: "Connecting",
@@ -79,6 +79,8 @@ function drawBest(view) {
 
 function gap(j) {
   if (!j.gap) return [];
+  if (launchBinds(j.ms / j.gap))
+    return [h("p", { class: "none" }, "Launch binds: starting a kernel takes far longer than the work.")];
   const share = Math.min(1, 1 / j.gap);
   const meter = {
     class: `gap-bar ${j.kind}`, role: "meter", "aria-label": `Share of the speed of light, ${j.kind}`,
@@ -87,7 +89,7 @@ function gap(j) {
   return [
     h("div", { class: "gap-label" },
       h("span", {}, h("b", {}, percent(share)), " of the speed of light"),
-      h("span", {}, `${j.gap.toFixed(2)}× the limit`)),
+      h("span", {}, limitWords(j))),
     h("div", meter, h("i", { style: { width: `${share * 100}%` } })),
   ];
 }

@@ -43,6 +43,17 @@ const NO_TIME = {
   slow_start: "the machine was busy",
 };
 
+const LAUNCH_MS = 0.004; // as in sol/model/tiles.py; tests/browser/test_launch_binds.py compares them
+
+/** Whether a launch takes so much longer than a limit (ms) that a multiple of the limit says nothing. */
+export const launchBinds = (limit) => limit < LAUNCH_MS / 4;
+
+/** The distance of a judged trial to its limit: "1.19× the limit", or what binds instead; "" without a limit. */
+export function limitWords({ ms, gap }) {
+  if (!gap) return "";
+  return launchBinds(ms / gap) ? "launch binds" : `${gap.toFixed(2)}× the limit`;
+}
+
 export const isKernel = (one) => one.form === "kernel";
 
 /** What builds a trial: a back end, or of a raw kernel its language. */
@@ -90,8 +101,9 @@ export function standing(one) {
     const flaw = j.evidence.find((c) => c.verdict === j.verdict)?.said;
     return `${parts}, which is not counted${flaw ? `: ${flaw}` : ""}.`;
   }
-  const limit = j.gap === null ? "" : `, ${j.gap.toFixed(2)} times the limit`;
-  const roof = one.roof && one.roof !== one.cls ? ` of ${className(one.roof)} (${classWords(one)})` : "";
+  const limit = j.gap ? `, ${limitWords(j)}${launchBinds(j.ms / j.gap) ? ", far above the limit" : ""}` : "";
+  const guarded = one.roof && one.roof !== one.cls;
+  const roof = guarded ? ` of ${className(one.roof)} (${classWords(one)})` : "";
   parts[0] += j.speedup === null ? "" : `, ${faster(j.speedup)} ${baselineName(j.baseline)}${limit}${limit && roof}`;
   if (part.region && part.region_eager_ms) {
     const ratio = faster(part.region_eager_ms / part.region_ms);

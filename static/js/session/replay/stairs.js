@@ -2,6 +2,7 @@
 // dashed after it, with PyTorch, the limit, and the line at which the rule stops.
 import { CLASS } from "../../marks.js";
 import { times } from "../../format.js";
+import { launchBinds } from "../words.js";
 
 const HEIGHT = 132, TOP = 14, BOTTOM = 20, LEFT = 10, RIGHT = 92; // px; labels stand to the right
 const WIDE = 6; // speedups that span more get a log axis, as in sol/figures/history.py
@@ -49,7 +50,7 @@ export function draw(one, run, eps, width, title) {
     if (ms !== null && (best === null || ms < best)) best = ms;
     return best === null ? null : speed(best);
   });
-  const top = limit > 0 ? speed(limit) : null, stop = top === null ? null : top / (1 + eps);
+  const top = launchBinds(limit) ? null : speed(limit), stop = top === null ? null : top / (1 + eps);
   const known = trials.filter(({ ms }) => ms !== null).map(({ ms }) => speed(ms));
   const y = scale(Math.min(1, ...known) * 0.92, Math.max(1, top ?? 1, ...known) * 1.06);
   const right = width - RIGHT, step = (right - LEFT) / Math.max(1, trials.length);

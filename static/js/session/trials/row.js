@@ -3,7 +3,7 @@ import { boot, h } from "../../page.js";
 import { className, time, times } from "../../format.js";
 import { mark } from "../../marks.js";
 import { counts, STEPS, timeOf } from "../view.js";
-import { builtBy, classWords, describe, doing, failedWord, untimedWords, VERDICT } from "../words.js";
+import { builtBy, classWords, describe, doing, failedWord, limitWords, untimedWords, VERDICT } from "../words.js";
 
 /** The verdict beside the time, its evidence behind it. A clean one without evidence (older logs) shows nothing. */
 export function verdict(judged, words = VERDICT[judged.verdict] ?? judged.verdict) {
@@ -21,9 +21,9 @@ function pips(one) {
 }
 
 function gapOf(one) {
-  if (!one.judged || one.judged.gap === null) return null;
+  if (!one.judged?.gap) return null;
   const whose = one.roof && one.roof !== one.cls ? className(one.roof) : "its precision class";
-  return h("span", { title: `time ÷ speed-of-light limit of ${whose}` }, `· ${one.judged.gap.toFixed(2)}× limit`);
+  return h("span", { title: `time ÷ speed-of-light limit of ${whose}` }, `· ${limitWords(one.judged)}`);
 }
 
 const line = (...parts) => h("span", { class: "line" }, ...parts);

@@ -1,0 +1,51 @@
+"""A module so small that a launch takes far longer than its limit: the page says so, and gives no multiple of the
+limit."""
+
+import pytest
+from playwright.sync_api import expect
+
+from sol.model.tiles import LAUNCH_MS, launch_binds
+
+WORDS = """async (limits) => {
+  const { launchBinds, limitWords } = await import("/static/js/session/words.js");
+  return limits.map((limit) => [launchBinds(limit), limitWords({ ms: 2 * limit, gap: 2 })]);
+}"""
+TINY = """import torch
+from torch import nn
+
+
+class Model(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.linear = nn.Linear(32, 32)
+
+    def forward(self, x):
+        return torch.relu(self.linear(x))
+
+
+def get_inputs():
+    return [torch.randn(32, 32)]
+
+
+def get_init_inputs():
+    return []
+"""
+
+
+def test_the_page_and_the_report_agree_on_where_a_launch_binds(checkout):
+    limits = [1e-6, LAUNCH_MS / 4 - 1e-9, LAUNCH_MS / 4, 0.1]
+    for limit, (binds, words) in zip(limits, checkout.evaluate(WORDS, limits), strict=True):
+        assert binds == launch_binds(limit)
+        assert words == ("launch binds" if binds else "2.00× the limit")
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_a_tiny_module_is_told_that_the_launch_binds(app, open_page, complaints, scheme):
+    session = app.submit(TINY, trials=2)
+    app.wait_ended(session["id"])
+    page = open_page(f"/s/{session['id']}", color_scheme=scheme)
+    for name in ("roofline", "breakdown"):
+        expect(page.locator(f"#chart-{name} .caption")).to_contain_text("Launch binds: starting one kernel takes about")
+    text = page.locator("main").inner_text()
+    assert "launch binds" in text.lower() and "× the limit" not in text and "ns," not in text
+    assert not complaints
