@@ -305,6 +305,25 @@ def figures_of(
     return figures.of(find(request, session_id), trial, wanted, seq)
 
 
+class LimitOut(Schema):
+    """`sentence`: "" before a trial has a time that counts."""
+
+    sentence: str
+
+
+@api.get(
+    "/figures/{session_id}/limit",
+    response=LimitOut,
+    summary="What limits the best program and what to try next, in one sentence",
+)
+def limit_of(
+    request: HttpRequest,
+    session_id: str,
+    seq: int | None = Query(None, ge=0, description="the session at this event"),
+):
+    return {"sentence": figures.limit(find(request, session_id), seq)}
+
+
 @api.get("/examples", summary="Modules and programs to begin with")
 def list_examples(request: HttpRequest):
     return {"examples": examples.all_examples()}

@@ -12,7 +12,7 @@ import functools
 import json
 from typing import Any
 
-from engine.session.fold import figures
+from engine.session.fold import figures, next_step
 from playground.live import log
 from playground.models import Blob, Session
 
@@ -36,6 +36,17 @@ def _of(session_id: str, seq: int, trial: int | None, names: tuple[str, ...]) ->
     view = log.view(session_id, seq)
     built = figures.of(view, _report(session_id, view.report), trial, names)
     return {name: None if figure is None else figure.to_json() for name, figure in built.items()}
+
+
+def limit(session: Session, seq: int | None = None) -> str:
+    """What limits the best program at an event and what to try next, in one sentence; "" before it has a time."""
+    return _limit(session.id, session.last_seq if seq is None else min(seq, session.last_seq))
+
+
+@functools.lru_cache(maxsize=256)
+def _limit(session_id: str, seq: int) -> str:
+    view = log.view(session_id, seq)
+    return next_step.sentence(view, _report(session_id, view.report))
 
 
 def _report(session_id: str, name: str) -> dict[str, Any] | None:

@@ -113,6 +113,8 @@ ROWS = [
     Row("GET", PROFILE, 422, 422, 422, path="/api/sessions/ID/trials/first/profile"),
     Row("GET", "api/figures/<session_id>", 404, 200, 200),
     Row("GET", "api/figures/<session_id>", 422, 422, 422, path="/api/figures/ID?names=nothing"),
+    Row("GET", "api/figures/<session_id>/limit", 404, 200, 200),
+    Row("GET", "api/figures/<session_id>/limit", 422, 422, 422, path="/api/figures/ID/limit?seq=-1"),
     command("pause"),
     command("resume"),
     command("budget", trials=40),

@@ -1,6 +1,6 @@
 // The program of one trial beside its generated code: lines linked both ways on hover, a diff with any other trial, and
 // the report of the trial.
-import { $, blob, boot, h, select, tablist } from "../page.js";
+import { $, blob, boot, copyButton, h, select, tablist } from "../page.js";
 import { makeDiff, makeEditor } from "../language/editor.js";
 import { backward, forward } from "../language/line_map.js";
 import { report } from "./report.js";
@@ -40,6 +40,8 @@ export class Code {
       },
       "Widen",
     );
+    this.link = copyButton("copy-trial", "the link of this trial", () => `${boot.view_url}?trial=${this.number}`);
+    this.link.textContent = "Copy link";
     this.heading = h("h2", {}, "Code");
     this.why = h("p", { class: "why" });
     this.empty = h("div", { class: "empty" });
@@ -56,13 +58,15 @@ export class Code {
       h(
         "div",
         { class: "program" },
-        h("div", { class: "title" }, this.what, this.notes.program),
+        h("div", { class: "title" }, this.what, this.notes.program,
+          copyButton("copy-program", "the program", () => this.programView.text())),
         this.boxes.program,
       ),
       h(
         "div",
         { class: "generated" },
-        h("div", { class: "title" }, this.tabs, this.notes.generated),
+        h("div", { class: "title" }, this.tabs, this.notes.generated,
+          copyButton("copy-generated", "the generated code", () => this.generatedView.text())),
         this.boxes.generated,
       ),
     );
@@ -82,7 +86,7 @@ export class Code {
         "div",
         { class: "code-bar" },
         this.heading,
-        h("div", { class: "tools" }, h("label", {}, "Compare with", this.diffWith), this.wide),
+        h("div", { class: "tools" }, h("label", {}, "Compare with", this.diffWith), this.link, this.wide),
       ),
       this.why,
       this.empty,
@@ -110,6 +114,8 @@ export class Code {
     if (key === this.shown) return;
     this.shown = key;
     const turn = ++this.turn;
+    this.number = n;
+    this.link.hidden = !one;
     this.listOthers(view, n, diff);
     this.heading.textContent = one ? `Trial ${n}` : "Code";
     this.why.textContent = one?.why ?? "";

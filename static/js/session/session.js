@@ -7,6 +7,7 @@ import { Timeline } from "./trials/timeline.js";
 import { Arrangement, ORDERS, SHOWS } from "./trials/order.js";
 import { Code } from "./code.js";
 import { Charts } from "./charts.js";
+import { Limit } from "./limit.js";
 import { Regions } from "./regions.js";
 import { Turns } from "./turns.js";
 import { Opinion } from "./strategies/opinion.js";
@@ -101,6 +102,7 @@ const regions = new Regions($("charts"));
 const turns = new Turns($("turns"), choose);
 const keyForm = new KeyForm($("key"));
 const charts = new Charts($("charts"), session.id, choose);
+const limit = new Limit($("limit"), session.id);
 const owner = new Owner(() => ({ view: view(), trial: trialNow() }));
 new Share(() => ({ view: live }), () => owner.viewLink());
 const notes = new Notes($("notes"), () => draw());
@@ -142,7 +144,9 @@ function draw() {
   regions.draw(now);
   turns.draw(log, now, replayTo);
   keyForm.draw(live);
-  if (live.seq >= info.last) charts.draw(now, n); // once the log is loaded
+  if (live.seq < info.last) return; // the rest once the log is loaded
+  charts.draw(now, n);
+  limit.draw(now);
 }
 const soon = throttle(draw, 60);
 const seldom = throttle(draw, 2000, performance.now()); // while the log is loading

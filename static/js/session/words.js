@@ -49,9 +49,9 @@ const LAUNCH_MS = 0.004; // as in sol/model/tiles.py; tests/browser/test_launch_
 export const launchBinds = (limit) => limit < LAUNCH_MS / 4;
 
 /** The distance of a judged trial to its limit: "1.19× the limit", or what binds instead; "" without a limit. */
-export function limitWords({ ms, gap }) {
+export function limitWords({ ms, gap }, word = "the limit") {
   if (!gap) return "";
-  return launchBinds(ms / gap) ? "launch binds" : `${gap.toFixed(2)}× the limit`;
+  return launchBinds(ms / gap) ? "launch binds" : `${gap.toFixed(2)}× ${word}`;
 }
 
 export const isKernel = (one) => one.form === "kernel";

@@ -23,7 +23,7 @@ function pips(one) {
 function gapOf(one) {
   if (!one.judged?.gap) return null;
   const whose = one.roof && one.roof !== one.cls ? className(one.roof) : "its precision class";
-  return h("span", { title: `time ÷ speed-of-light limit of ${whose}` }, `· ${limitWords(one.judged)}`);
+  return h("span", { title: `time ÷ speed-of-light limit of ${whose}` }, `· ${limitWords(one.judged, "limit")}`);
 }
 
 const line = (...parts) => h("span", { class: "line" }, ...parts);

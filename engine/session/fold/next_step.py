@@ -1,0 +1,124 @@
+"""What limits the best program of a session so far and what to try next, in one sentence.
+
+It comes from the log and the SOL report alone: the trial's gap, its stages as the model of the device predicts them,
+the compiler's resources, and the levers of the report that no trial used.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping
+from typing import Any
+
+from engine.session.fold.profile import BOUND, longest
+from engine.session.fold.readers import objects
+from engine.session.fold.reduce import View
+from engine.session.fold.view import Trial
+from engine.words import class_name
+from sol import lever_check
+from sol.levers import Lever
+from sol.model.tiles import launch_binds
+
+Report = Mapping[str, Any]  # a sol.report as plain data
+NEAR = 1.1  # times the limit: more trials gain little
+OFF = 1.25  # measured over predicted: the model does not know what takes the time
+WORTH = 1.03  # predicted speedup of a lever that is worth a trial
+UNITS = {
+    "matrix": "the matrix units", "vector": "the arithmetic pipes", "special": "the special function units",
+    "memory": "memory bandwidth",
+}  # fmt: skip
+LESS = {
+    "matrix": "less work or a lower precision class", "memory": "moving fewer bytes",
+    "vector": "fewer or cheaper operations", "special": "fewer or cheaper functions",
+}  # fmt: skip
+REMEDY = {
+    "tensor": "another tile, cluster or schedule for it",
+    "vector": "fewer operations on the arithmetic pipes",
+    "special": "cheaper functions in it",
+    "memory": "fusing it with its neighbours, so that it moves fewer bytes",
+    "l2": "a larger tile or a wider cluster, so that it fetches its operands less often",
+    "epilogue": "a shorter epilogue, or a schedule that overlaps it with products",
+    "launch": "merging it into a neighbouring stage",
+}
+ALONE = "another tile, so that it reads its operands less often"  # a product bound by memory, with nothing to fuse
+PASSES = "wider loads, or fewer passes over its operands"  # another stage, with nothing to fuse
+PRODUCTS = ("gemm", "grouped", "conv")  # beginnings of their words
+COPY = "reading its source directly, without this copy"
+
+
+def sentence(view: View, report: Report | None) -> str:
+    """One sentence on the trial that represents the session; "" before any trial has a time that counts."""
+    trial = view.shown
+    if trial is None or not trial.judged.ms:
+        return ""
+    j, stages = trial.judged, [s for s in trial.stages if s.get("ms")]
+    who = f"Trial {trial.number} ({class_name(j.cls)})"
+    if view.headline is None:
+        who = f"No program is faster than PyTorch so far; the fastest, trial {trial.number} ({class_name(j.cls)}),"
+    bound = report["bounds"].get(trial.roof or j.cls) if report is not None else None
+    if j.gap and launch_binds(j.ms / j.gap):
+        return f"{who} is bound by the launch: {_launches(len(stages))}."
+    if j.gap and j.gap <= NEAR and bound is not None and bound["bound_by"] in UNITS:
+        unit = bound["bound_by"]
+        sets = f"{UNITS[unit]} {'sets' if unit == 'memory' else 'set'}"
+        return f"{who} is within {max(j.gap - 1, 0.0):.0%} of the limit, which {sets}: only {LESS[unit]} helps much."
+    parts = [f"{who} takes {j.gap:.2f} times the limit" if j.gap else f"{who} has no limit", _bottleneck(stages)]
+    if not stages and bound is not None:
+        unit = max(bound["parts"], key=lambda u: bound["parts"][u])
+        needs = f"{UNITS.get(unit, unit)} {'needs' if unit == 'memory' else 'need'}"
+        parts.append(f"at full rate, {needs} {bound['parts'][unit] / j.ms:.0%} of that time")
+    advice = _advice(view, report, trial, stages)
+    return "; ".join([*filter(None, parts), *([f"try next: {advice}"] if advice else [])]) + "."
+
+
+def _bottleneck(stages: list[dict[str, Any]]) -> str:
+    slow = longest(stages)
+    if slow is None:
+        return ""
+    by = slow.get("bound_by", "")
+    binds = f"is bound by {BOUND.get(by, by)}" if by else "takes longest"
+    if len(stages) == 1:
+        return f"by the model, it {binds}"
+    share = slow["ms"] / sum(s["ms"] for s in stages)
+    return f"by the model, its stage {slow['name']} takes {share:.0%} of the time and {binds}"
+
+
+def _launches(stages: int) -> str:
+    if stages > 1:
+        return f"its {stages} launches take far longer than their work; try next to merge them"
+    return "one launch takes far longer than its work, so that only fewer calls or a CUDA graph save time"
+
+
+def _advice(view: View, report: Report | None, trial: Trial, stages: list[dict[str, Any]]) -> str:
+    """What to try, the most certain first; "" where nothing is known of the program."""
+    slow, j = longest(stages), trial.judged
+    resources = objects((trial.compiled or {}).get("resources"))
+    if any(r.get("spill_bytes") for r in resources):
+        return "a smaller tile or a shorter epilogue, because registers are spilled to memory"
+    if report is not None and (lever := _untried(view, report)) is not None:
+        return f"{lever.title[0].lower()}{lever.title[1:]} (predicted {lever.speedup:.2f}x over PyTorch)"
+    if slow is None:
+        return ""
+    predicted = sum(s["ms"] for s in stages)
+    if j.kind == "measured" and trial.region is None and j.ms > OFF * predicted:  # a region's stages are not the module
+        return f"a profile, because it takes {j.ms / predicted:.2f} times what the model of the device predicts"
+    by = slow.get("bound_by", "")
+    if slow.get("kind") == "transform" and by in ("memory", "l2"):
+        return COPY
+    if by == "memory" and len(stages) == 1:
+        return ALONE if str(slow.get("kind")).startswith(PRODUCTS) else PASSES
+    return REMEDY.get(by, "")
+
+
+def _untried(view: View, report: Report) -> Lever | None:
+    """The report's best lever that no trial used, in the classes that the session allows."""
+    timed = [
+        lever_check.Timed(t.number, t.judged.cls, frozenset(t.tried), t.judged.ms)
+        for t in view.trials.values()
+        if t.judged is not None and t.judged.counts and t.judged.ms
+    ]
+    fields = {f.name for f in dataclasses.fields(Lever)}
+    levers = [Lever(**{k: v for k, v in x.items() if k in fields}) for x in report["levers"]]
+    fused = [x for x in levers if x.action != "lower_class" and x.speedup >= WORTH]
+    checked = lever_check.check(fused, timed, {})
+    return next((x for x, c in zip(fused, checked, strict=True) if c.trial is None), None)

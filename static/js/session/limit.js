@@ -1,0 +1,32 @@
+// What limits the best program so far and what to try next, in one sentence. The server composes it from the log and
+// the report (engine/session/fold/next_step.py); the page asks again when an event may have changed it.
+import { request, throttle } from "../page.js";
+
+const PAUSE = 2000; // ms between two requests
+const SHOWN = 3; // sentences of other moments that a replay shows again without a request
+
+export class Limit {
+  /** `node`: the paragraph. */
+  constructor(node, id) {
+    Object.assign(this, { node, id, known: new Map(), wanted: null });
+    this.soon = throttle(() => this.now(), PAUSE);
+  }
+
+  draw(view) {
+    const seq = view.best.size || view.fastest.size ? view.figures_seq : 0;
+    if (seq === this.wanted) return;
+    this.wanted = seq;
+    if (!seq || this.known.has(seq)) this.node.textContent = this.known.get(seq) ?? "";
+    else this.soon();
+  }
+
+  /** A failed request is repeated with the next event that changes the sentence. */
+  async now() {
+    const seq = this.wanted;
+    if (!seq || this.known.has(seq)) return;
+    const { sentence } = await request(`/api/figures/${this.id}/limit?seq=${seq}`).catch(() => ({ sentence: "" }));
+    if (sentence) this.known.set(seq, sentence);
+    if (this.known.size > SHOWN) this.known.delete(this.known.keys().next().value);
+    if (seq === this.wanted) this.node.textContent = sentence;
+  }
+}
