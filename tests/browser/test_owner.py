@@ -35,6 +35,15 @@ def test_pause_resume_budget_try_stop(app, open_page, complaints):
     assert any(e["kind"] == "trial.proposed" and e["data"]["by"] == "owner" for e in events)
 
     page.locator("#stop").click()
+    expect(page.locator("#dialog")).to_contain_text("Stop this session?")
+    page.keyboard.press("Escape")
+    expect(page.locator("#dialog")).to_be_hidden()
+    assert app.get(f"/api/sessions/{session['id']}")["state"] != "ended"
+    page.locator("#stop").click()
+    page.get_by_role("button", name="Cancel").click()
+    expect(page.locator("#link-state")).not_to_have_text("Ended")
+    page.locator("#stop").press("Enter")
+    page.get_by_role("button", name="Stop the session").press("Enter")
     expect(page.locator("#link-state")).to_have_text("Ended", timeout=60_000)
     expect(page.locator("#state")).to_contain_text("Stopped")
     expect(page.locator("#owner")).to_be_hidden()

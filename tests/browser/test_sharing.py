@@ -116,6 +116,7 @@ def test_a_hidden_tab_says_that_its_session_ended(app, open_page):
     )
     page.wait_for_selector("#timeline .trial", timeout=90_000)
     page.locator("#stop").click()
+    page.get_by_role("button", name="Stop the session").click()
     marked = re.compile("^Ended · ")
     expect(page).to_have_title(marked, timeout=60_000)
     page.evaluate("() => { window.away = false; document.dispatchEvent(new Event('visibilitychange')); }")

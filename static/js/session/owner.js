@@ -1,7 +1,8 @@
 // The owner's commands, and links to share. The control link never appears on a view link's page, because the server
 // does not send it.
 import { $, blob, boot, copy, h, request, toast } from "../page.js";
-import { stateOf } from "./reduce.js";
+import { count } from "../format.js";
+import { stateOf, used } from "./reduce.js";
 import { TryForm } from "./try_form.js";
 import { isKernel } from "./words.js";
 
@@ -75,7 +76,7 @@ export class Owner {
     );
     this.stop = h(
       "button",
-      { type: "button", class: "button danger", id: "stop", onclick: () => send(this.stop, "stop", {}, "Stopping.") },
+      { type: "button", class: "button danger", id: "stop", onclick: () => this.confirmStop() },
       "Stop",
     );
     this.more = h(
@@ -127,6 +128,20 @@ export class Owner {
       "The budget is raised.",
     );
     input.select();
+  }
+
+  /** A stopped session cannot go on, so the owner confirms it. */
+  confirmStop() {
+    const { view } = this.state();
+    const left = (view.budget?.trials ?? boot.session.spec.trials) - used(view);
+    const rest = left > 0 ? ` ${count(left, "trial")} of its budget would not run.` : "";
+    this.dialog(
+      "Stop this session?",
+      [h("p", {}, `It cannot be continued; what it reached stays.${rest} Pause it to go on later.`)],
+      "Stop the session",
+      () => command("stop"),
+      "Stopping.",
+    );
   }
 
   /** A candidate of the owner, starting from the text of the shown trial. */

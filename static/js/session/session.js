@@ -7,6 +7,7 @@ import { Timeline } from "./trials/timeline.js";
 import { Arrangement, ORDERS, SHOWS } from "./trials/order.js";
 import { Code } from "./code.js";
 import { Charts } from "./charts.js";
+import { Help } from "./help.js";
 import { Limit } from "./limit.js";
 import { Regions } from "./regions.js";
 import { Turns } from "./turns.js";
@@ -108,6 +109,7 @@ new Share(() => ({ view: live }), () => owner.viewLink());
 const notes = new Notes($("notes"), () => draw());
 const notice = new Notice();
 remember(boot);
+new Help($("help"), { w: () => whatIf.toggle() });
 const replay = new Replay((seq) => {
   replayTo = seq;
   replayed = seq === null ? null : fold(log, seq);

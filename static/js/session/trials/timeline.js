@@ -1,12 +1,12 @@
 // The trials in a list: in the order of the log or another one, all or some of them. Only the rows in sight are drawn.
 import { $, h, throttle } from "../../page.js";
 import { hasEnded } from "../view.js";
+import { TYPED } from "../help.js";
 import { describe } from "../words.js";
 import { arranged } from "./order.js";
 import { content, stateOf } from "./row.js";
 import { RowWindow, WHOLE } from "./row_window.js";
 
-const TYPED = "input, textarea, select, button, [contenteditable=true], dialog, [role=tab], .cm-editor, summary";
 
 export class Timeline {
   /** `choose(n)`: a person selects a trial; `place`: {order, show, find}, what the list shows (order.js). */
