@@ -13,6 +13,7 @@ import json
 from typing import Any
 
 from engine.session.fold import figures, next_step
+from engine.session.fold.reduce import View
 from playground.live import log
 from playground.models import Blob, Session
 
@@ -33,7 +34,7 @@ def of(
 
 @functools.lru_cache(maxsize=256)
 def _of(session_id: str, seq: int, trial: int | None, names: tuple[str, ...]) -> dict[str, Any]:
-    view = log.view(session_id, seq)
+    view = _view(session_id, seq)
     built = figures.of(view, _report(session_id, view.report), trial, names)
     return {name: None if figure is None else figure.to_json() for name, figure in built.items()}
 
@@ -45,8 +46,14 @@ def limit(session: Session, seq: int | None = None) -> str:
 
 @functools.lru_cache(maxsize=256)
 def _limit(session_id: str, seq: int) -> str:
-    view = log.view(session_id, seq)
+    view = _view(session_id, seq)
     return next_step.sentence(view, _report(session_id, view.report))
+
+
+@functools.lru_cache(maxsize=2)
+def _view(session_id: str, seq: int) -> View:
+    """A page asks for its figures and for the sentence of one event at the same time: the log is folded once."""
+    return log.view(session_id, seq)
 
 
 def _report(session_id: str, name: str) -> dict[str, Any] | None:

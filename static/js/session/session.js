@@ -4,6 +4,7 @@ import { apply, fold, initial, shown } from "./reduce.js";
 import { Stream } from "./stream.js";
 import { CLASS } from "../marks.js";
 import { Timeline } from "./trials/timeline.js";
+import { TrialTree } from "./trials/trial_tree.js";
 import { Arrangement, ORDERS, SHOWS } from "./trials/order.js";
 import { Code } from "./code.js";
 import { Charts } from "./charts.js";
@@ -39,14 +40,14 @@ const info = {
 };
 
 // ---- the address holds the selection ----------------------------------------------------------------------------
-const place = { trial: null, diff: null, tab: null, order: "", show: "", find: "" };
+const place = { trial: null, diff: null, tab: null, order: "", show: "", find: "", as: "" };
 {
   const query = new URLSearchParams(location.search);
   const number = (name) => (/^\d{1,6}$/.test(query.get(name) ?? "") ? Number(query.get(name)) : null);
   Object.assign(place, { trial: number("trial"), diff: number("diff"), tab: query.get("tab") });
   const one = (name, ...known) => (known.some((of) => query.get(name) in of) ? query.get(name) : "");
   Object.assign(place, { order: one("order", ORDERS), show: one("show", SHOWS, CLASS), find: query.get("find") ?? "" });
-  Object.assign(place, policyOf(query));
+  Object.assign(place, policyOf(query), { as: query.get("as") === "tree" ? "tree" : "" });
 }
 let chosen = place.trial !== null; // until a person chooses, the page follows the best
 
@@ -54,7 +55,7 @@ function keep() {
   const query = new URLSearchParams();
   if (chosen && place.trial) query.set("trial", place.trial);
   if (place.diff) query.set("diff", place.diff);
-  for (const name of ["tab", "order", "show", "find"]) if (place[name]) query.set(name, place[name]);
+  for (const name of ["tab", "order", "show", "find", "as"]) if (place[name]) query.set(name, place[name]);
   if (place.eps !== null) for (const name of ["eps", "w"]) query.set(name, place[name]);
   const text = query.toString();
   history.replaceState(null, "", text ? `?${text}` : location.pathname);
@@ -78,6 +79,10 @@ const choose = (n) => {
   draw();
 };
 const timeline = new Timeline(choose, place);
+const trialTree = new TrialTree(choose, place, () => {
+  keep();
+  draw();
+});
 const arrangement = new Arrangement($("timeline-tools"), place, () => {
   keep();
   timeline.rearrange();
@@ -109,7 +114,7 @@ new Share(() => ({ view: live }), () => owner.viewLink());
 const notes = new Notes($("notes"), () => draw());
 const notice = new Notice();
 remember(boot);
-new Help($("help"), { w: () => whatIf.toggle() });
+new Help($("help"), { w: () => whatIf.toggle(), t: () => trialTree.toggle() });
 const replay = new Replay((seq) => {
   replayTo = seq;
   replayed = seq === null ? null : fold(log, seq);
@@ -128,11 +133,12 @@ function draw() {
   notice.draw(live);
   notice.keep();
   timeline.notRun = whatIf.draw(log, now);
+  trialTree.draw(now, n, timeline.notRun);
   timeline.draw(now, n);
   arrangement.draw(now);
   const none = now.end ? "There was no trial." : "Trials appear here as they happen.";
   $("timeline-empty").textContent = now.trials.size ? "No trial fits. Show all trials, or find other words." : none;
-  $("timeline-empty").hidden = timeline.order.length > 0;
+  $("timeline-empty").hidden = timeline.order.length > 0 || (trialTree.isOpen && now.trials.size > 0);
   code.draw(now, n, place);
   opinion.draw(log, now, n, replayTo, choose);
   notes.draw(n, Boolean(live.end));

@@ -2,6 +2,7 @@
 // principal path. Every figure is one that the script showed (engine/strategies/optiml/record.py).
 import { h } from "../../page.js";
 import { count, digits, percent } from "../../format.js";
+import { rowsOf, Tree } from "../trials/tree.js";
 import { detail, table } from "./optiml_node.js";
 
 const RULINGS = {
@@ -31,8 +32,7 @@ export function folded(shown) {
     else if (topic === "guardrail") state.rejected.push(facts);
     else if (topic === "path") state.path = facts;
     else if (topic === "node") {
-      nodes.set(facts.node, { ...facts, children: [] });
-      nodes.get(facts.parent)?.children.push(facts.node);
+      nodes.set(facts.node, { ...facts });
       state.incumbent = facts.incumbent;
       for (const [number, visits, value] of facts.path ?? []) {
         if (nodes.has(number)) Object.assign(nodes.get(number), { visits, value });
@@ -66,17 +66,6 @@ function mixture(facts, nodes, choose) {
   return h("div", {}, faint(facts.why), table([["Strategy"], ["weight", true], [""], ["Trials"]], rows));
 }
 
-/** The nodes in the order of their rows, from the root down. */
-function inOrder(nodes) {
-  const order = [];
-  const visit = (n) => {
-    order.push(n);
-    for (const child of nodes.get(n).children) visit(child);
-  };
-  if (nodes.has(0)) visit(0);
-  return order;
-}
-
 const words = (n) => RULINGS[n.ruling] ?? ["○", n.ruling, ""];
 const label = (n) => `Trial ${n.trial}: ${n.change}. ${words(n)[1]}. ${count(n.visits, "visit")}, ` +
   `value ${digits(n.value)}, reward ${digits(n.reward)}`;
@@ -93,44 +82,26 @@ function row(n, chosen, onPath, best) {
     h("span", { class: "num", title: "evaluations here and below" }, count(n.visits, "visit")));
 }
 
-/** The tree as nested lists with one item in the order of Tab; `pick(n)` selects a node. */
+/** The tree; `pick(n)` selects a node. */
 function tree(state, chosen, pick) {
   const { nodes } = state;
   const principal = new Set((state.path?.rows ?? []).map((r) => r.node));
-  const order = inOrder(nodes);
-  const move = (e, n) => {
-    const at = order.indexOf(n);
-    const to = {
-      ArrowDown: order[at + 1], ArrowUp: order[at - 1], Home: order[0], End: order.at(-1),
-      ArrowLeft: nodes.get(n).parent, ArrowRight: nodes.get(n).children[0],
-    }[e.key];
-    if (!["ArrowDown", "ArrowUp", "Home", "End", "ArrowLeft", "ArrowRight"].includes(e.key)) return;
-    e.preventDefault();
-    e.stopPropagation();
-    if (to !== undefined && to !== null) pick(to);
-  };
-  const item = (number) => {
-    const n = nodes.get(number);
-    return h("li", {
-      role: "treeitem", "data-node": number, "aria-level": n.depth + 1, "aria-selected": String(number === chosen),
-      "aria-expanded": n.children.length ? "true" : null, "aria-label": label(n),
-      tabindex: number === chosen ? "0" : "-1",
-      onclick: (e) => {
-        e.stopPropagation();
-        pick(number);
-      },
-      onkeydown: (e) => move(e, number),
+  const list = h("ul", { class: "search-tree", onscroll: (e) => (scrolled = e.target.scrollTop) });
+  const of = {
+    label: (key) => label(nodes.get(key)),
+    content: (key) => {
+      const n = nodes.get(key);
+      return row(n, key === chosen, principal.has(key), n.trial === state.incumbent);
     },
-    row(n, number === chosen, principal.has(number), n.trial === state.incumbent),
-    n.children.length ? h("ul", { role: "group" }, n.children.map(item)) : "");
+    version: () => "",
   };
-  const onscroll = (e) => (scrolled = e.target.scrollTop);
-  return h("ul", { class: "search-tree", role: "tree", "aria-label": "Search tree", onscroll }, item(0));
+  new Tree(list, "Search tree", of, pick).draw(nodes, chosen);
+  return list;
 }
 
 function asTable(state, choose) {
-  const rows = inOrder(state.nodes).map((number) => {
-    const n = state.nodes.get(number);
+  const rows = rowsOf(state.nodes).map(({ key }) => {
+    const n = state.nodes.get(key);
     return h("tr", {},
       h("td", {}, trialButton(n.trial, choose), ` ${n.change}`),
       h("td", {}, n.edits ? `trial ${n.edits}` : "–"),

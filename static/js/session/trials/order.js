@@ -65,6 +65,7 @@ export class Arrangement {
       this.key = key;
       this.classes.replaceChildren(...classes.map((cls) => option(cls, className(cls))));
     }
+    this.order.disabled = this.place.as === "tree"; // its order is its own
     for (const name of ["order", "show", "find"])
       if (this[name] !== document.activeElement) this[name].value = this.place[name] ?? "";
   }

@@ -29,6 +29,7 @@ export class Timeline {
 
   key(e) {
     if (e.ctrlKey || e.metaKey || e.altKey || e.defaultPrevented) return;
+    if (this.list.parentElement.hidden) return; // the tree is shown
     const inList = this.list.contains(e.target);
     if (!inList && e.target.closest?.(TYPED)) return;
     if (inList && (e.key === "Enter" || e.key === " ")) {
@@ -48,6 +49,7 @@ export class Timeline {
 
   /** Only changed rows are updated, so that a screen reader reads only news. */
   draw(view, selected) {
+    if (this.list.parentElement.hidden) return;
     const { scroller } = this;
     const atEnd = scroller.scrollHeight - scroller.scrollTop - scroller.clientHeight < 60;
     const before = this.order.length;

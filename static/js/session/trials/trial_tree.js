@@ -1,0 +1,95 @@
+// The trials as a tree: each below the one that it was made from, whatever strategy made it.
+import { $, h } from "../../page.js";
+import { times } from "../../format.js";
+import { mark } from "../../marks.js";
+import { isLetter } from "../help.js";
+import { timeOf } from "../view.js";
+import { describe, failedWord, untimedWords } from "../words.js";
+import { arranged } from "./order.js";
+import { Tree } from "./tree.js";
+
+const AS = [["", "List"], ["tree", "Tree"]];
+
+export class TrialTree {
+  /** `choose(n)`: a person selects a trial; `place`: {as, show, find}, `as`: "" | tree; `changed()`: another `as`. */
+  constructor(choose, place, changed) {
+    Object.assign(this, { choose, place, changed, key: null });
+    const of = { label: (n) => this.label(n), content: (n) => this.content(n), version: (n) => this.version(n) };
+    this.tree = new Tree($("tree"), "Search tree", of, choose);
+    this.buttons = AS.map(([as, text]) =>
+      h("button", { type: "button", class: "button", id: `as-${as || "list"}`, onclick: () => this.show(as) }, text));
+    $("trials-as").append(...this.buttons);
+    addEventListener("keydown", (e) => this.press(e));
+  }
+
+  get isOpen() {
+    return this.place.as === "tree";
+  }
+
+  show(as) {
+    this.place.as = as;
+    this.key = null;
+    this.changed();
+  }
+
+  toggle() {
+    this.show(this.isOpen ? "" : "tree");
+  }
+
+  /** j and k, as in the list. */
+  press(e) {
+    const step = { j: 1, k: -1 }[e.key], rows = this.tree.rows;
+    if (!step || !this.isOpen || !rows.length || !isLetter(e)) return;
+    e.preventDefault();
+    const at = rows.findIndex((row) => row.key === this.selected);
+    this.choose(rows[Math.min(rows.length - 1, Math.max(0, at + step))].key);
+    const scroller = $("timeline-scroll"); // on a telephone, the page scrolls
+    this.tree.focus({ preventScroll: scroller.scrollHeight > scroller.clientHeight + 1 });
+  }
+
+  /** `notRun`: the trials that another stop rule would not run. */
+  draw(view, selected, notRun) {
+    AS.forEach(([as], i) => this.buttons[i].setAttribute("aria-pressed", String(this.place.as === as)));
+    $("tree").hidden = !this.isOpen;
+    $("timeline").parentElement.hidden = this.isOpen;
+    if (!this.isOpen) return;
+    const key = [view.seq, this.place.show, this.place.find, [...notRun].join()].join("|");
+    Object.assign(this, { view, notRun });
+    if (key === this.key && view === this.drawn) this.tree.choose(selected);
+    else {
+      this.fits = new Set(arranged(view, this.place).map((one) => one.number));
+      this.tree.draw(view.trials, selected);
+    }
+    if (selected !== this.selected) this.tree.reveal($("timeline-scroll"));
+    Object.assign(this, { key, selected, drawn: view });
+  }
+
+  isBest(n) {
+    const one = this.view.trials.get(n);
+    return this.view.best.get(one.judged?.cls ?? one.cls) === n;
+  }
+
+  version(n) {
+    const one = this.view.trials.get(n);
+    const parts = [one.step, Boolean(one.failed), Boolean(one.untimed), this.isBest(n), this.fits.has(n)];
+    return [...parts, this.notRun.has(n)].join();
+  }
+
+  label(n) {
+    const one = this.view.trials.get(n);
+    return `${describe(one)}${one.parent ? `. From trial ${one.parent}` : ""}${this.isBest(n) ? ". The best" : ""}`;
+  }
+
+  content(n) {
+    const one = this.view.trials.get(n), at = timeOf(one);
+    const kind = one.failed ? "failed" : one.untimed ? "untimed" : at ? at.kind : "pending";
+    const speedup = one.judged?.speedup ?? one.measured?.ratio;
+    const end = one.failed ? h("span", { class: "bad" }, failedWord(one.failed))
+      : one.untimed ? untimedWords(one.untimed) : speedup ? times(speedup) : "…";
+    return h("div", { class: `node-row${this.fits.has(n) ? "" : " faded"}`, title: this.label(n) },
+      h("span", { class: "node-sign" }, mark(one.cls, kind)),
+      h("span", { class: "node-what" }, h("b", {}, String(n)), this.isBest(n) ? h("b", { class: "best" }, " ★") : "",
+        this.notRun.has(n) ? h("b", { class: "not-run" }, " ✂") : "", ` ${one.change || "first program"}`),
+      h("span", { class: "node-end" }, end));
+  }
+}
