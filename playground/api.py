@@ -312,7 +312,7 @@ class LimitOut(Schema):
 
 
 @api.get(
-    "/figures/{session_id}/limit",
+    "/sessions/{session_id}/limit",
     response=LimitOut,
     summary="What limits the best program and what to try next, in one sentence",
 )

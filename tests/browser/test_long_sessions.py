@@ -61,7 +61,7 @@ def test_keys_walk_to_rows_that_were_not_drawn(page):
 def test_the_charts_are_asked_for_once_the_log_is_loaded(open_page, app, long):
     page = open_page("/robots.txt")
     asked = []
-    page.on("request", lambda r: asked.append(r.url) if "names=" in r.url else None)
+    page.on("request", lambda r: asked.append(r.url) if "/api/figures/" in r.url else None)
     page.goto(app.url + long)
     page.wait_for_selector("#history-plot .main-svg", timeout=30_000)
     page.wait_for_timeout(1500)

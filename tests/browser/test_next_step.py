@@ -9,7 +9,7 @@ from tests.browser.conftest import no_sideways_scroll
 @pytest.mark.parametrize(("width", "scheme"), [(1440, "light"), (360, "dark")])
 def test_the_head_says_what_limits_the_best(app, open_page, finished, complaints, width, scheme):
     page = open_page(finished["view"], width, 900, color_scheme=scheme)
-    sentence = app.get(f"/api/figures/{finished['id']}/limit")["sentence"]
+    sentence = app.get(f"/api/sessions/{finished['id']}/limit")["sentence"]
     assert sentence.startswith("Trial ") and sentence.count(".") >= 1
     expect(page.locator("#limit")).to_have_text(sentence)
     no_sideways_scroll(page)
@@ -21,7 +21,7 @@ def test_a_replay_shows_the_sentence_of_its_event(app, open_page, finished):
     page.wait_for_selector("#replay:not([hidden])")
     first = next(e["seq"] for e in finished["events"] if e["kind"] == "trial.judged")
     page.locator("#scrub").fill(str(first))
-    was = app.get(f"/api/figures/{finished['id']}/limit?seq={first}")["sentence"]
+    was = app.get(f"/api/sessions/{finished['id']}/limit?seq={first}")["sentence"]
     expect(page.locator("#limit")).to_have_text(was)
     page.locator("#scrub").fill("2")
     expect(page.locator("#limit")).to_have_text("")
@@ -29,7 +29,7 @@ def test_a_replay_shows_the_sentence_of_its_event(app, open_page, finished):
 
 def test_a_server_that_does_not_answer_leaves_the_line_empty(open_page, app, finished):
     page = open_page("/robots.txt")
-    page.route("**/api/figures/*/limit*", lambda route: route.fulfill(status=500, body="{}"))
+    page.route("**/api/sessions/*/limit*", lambda route: route.fulfill(status=500, body="{}"))
     page.goto(app.url + finished["view"])
     page.wait_for_selector("#history-plot .main-svg", timeout=30_000)
     expect(page.locator("#limit")).to_have_text("")

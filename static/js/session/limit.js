@@ -24,7 +24,7 @@ export class Limit {
   async now() {
     const seq = this.wanted;
     if (!seq || this.known.has(seq)) return;
-    const { sentence } = await request(`/api/figures/${this.id}/limit?seq=${seq}`).catch(() => ({ sentence: "" }));
+    const { sentence } = await request(`/api/sessions/${this.id}/limit?seq=${seq}`).catch(() => ({ sentence: "" }));
     if (sentence) this.known.set(seq, sentence);
     if (this.known.size > SHOWN) this.known.delete(this.known.keys().next().value);
     if (seq === this.wanted) this.node.textContent = sentence;
