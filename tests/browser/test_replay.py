@@ -1,8 +1,8 @@
-"""A finished session is scrubbed through with the same page: earlier events, earlier view."""
+"""A session is scrubbed through with the same page, after its end or while it runs: earlier events, earlier view."""
 
 from playwright.sync_api import expect
 
-from tests.browser.conftest import timeline
+from tests.browser.conftest import timeline, until
 
 
 def scrub(page, seq: int) -> None:
@@ -30,3 +30,23 @@ def test_play_goes_to_the_end_by_itself(open_page, finished):
     page.locator("#play").click()
     expect(page.locator("#play")).to_contain_text("Replay", timeout=30_000)
     assert page.locator("#scrub").input_value() == str(len(finished["events"]))
+
+
+def test_the_past_of_a_session_that_runs_is_shown_while_it_goes_on(app, open_page, complaints):
+    session = app.submit(trials=60, eps=0.0, window=60)
+    page = open_page(f"/s/{session['id']}?eps=3&w=24")
+    page.wait_for_selector('#timeline .trial[data-trial="3"]', timeout=90_000)
+    scrub(page, 5)
+    expect(page.locator("#timeline .trial")).to_have_count(0)
+    expect(page.locator("#what-if")).to_contain_text("once a trial has ended")
+    expect(page.locator("#back-live")).to_be_visible()
+    most = int(page.locator("#scrub").get_attribute("max"))
+    until(page, f"Number(document.getElementById('scrub').max) > {most}", 60)  # the session went on
+    assert page.locator("#scrub").input_value() == "5"
+    expect(page.locator("#timeline .trial")).to_have_count(0)
+    page.locator("#back-live").press("Enter")
+    expect(page.locator("#timeline .trial")).not_to_have_count(0)
+    expect(page.locator("#what-if .stairs")).not_to_have_count(0)
+    expect(page.locator("#back-live")).to_be_hidden()
+    until(page, "document.getElementById('scrub').value === document.getElementById('scrub').max")
+    assert not complaints

@@ -4,7 +4,7 @@ import { apply, fold, initial, shown } from "./reduce.js";
 import { Stream } from "./stream.js";
 import { CLASS } from "../marks.js";
 import { Timeline } from "./trials/timeline.js";
-import { TrialTree } from "./trials/trial_tree.js";
+import { TrialsAs } from "./trials/trials_as.js";
 import { Arrangement, ORDERS, SHOWS } from "./trials/order.js";
 import { Code } from "./code.js";
 import { Charts } from "./charts.js";
@@ -21,7 +21,8 @@ import { Notes } from "../sharing/notes.js";
 import { Notice } from "../sharing/notice.js";
 import { remember } from "../mine/started.js";
 import { Replay } from "./replay/scrub.js";
-import { policyOf, WhatIf } from "./replay/what_if.js";
+import { policyOf } from "./replay/rule.js";
+import { WhatIfButton } from "./replay/what_if_button.js";
 import { Profile } from "../profile.js";
 import { refusalOf } from "../refusal.js";
 
@@ -79,7 +80,7 @@ const choose = (n) => {
   draw();
 };
 const timeline = new Timeline(choose, place);
-const trialTree = new TrialTree(choose, place, () => {
+const trialsAs = new TrialsAs(choose, place, () => {
   keep();
   draw();
 });
@@ -89,7 +90,7 @@ const arrangement = new Arrangement($("timeline-tools"), place, () => {
   draw();
 });
 const keepSoon = debounce(keep, 250); // a browser refuses many changes of the address
-const whatIf = new WhatIf($("what-if"), $("what-if-open"), place, () => {
+const whatIf = new WhatIfButton($("what-if"), $("what-if-open"), place, () => {
   keepSoon();
   soon();
 });
@@ -114,7 +115,7 @@ new Share(() => ({ view: live }), () => owner.viewLink());
 const notes = new Notes($("notes"), () => draw());
 const notice = new Notice();
 remember(boot);
-new Help($("help"), { w: () => whatIf.toggle(), t: () => trialTree.toggle() });
+new Help($("help"), { w: () => whatIf.toggle(), t: () => trialsAs.toggle() });
 const replay = new Replay((seq) => {
   replayTo = seq;
   replayed = seq === null ? null : fold(log, seq);
@@ -133,18 +134,18 @@ function draw() {
   notice.draw(live);
   notice.keep();
   timeline.notRun = whatIf.draw(log, now);
-  trialTree.draw(now, n, timeline.notRun);
+  trialsAs.draw(now, n, timeline.notRun);
   timeline.draw(now, n);
   arrangement.draw(now);
   const none = now.end ? "There was no trial." : "Trials appear here as they happen.";
   $("timeline-empty").textContent = now.trials.size ? "No trial fits. Show all trials, or find other words." : none;
-  $("timeline-empty").hidden = timeline.order.length > 0 || (trialTree.isOpen && now.trials.size > 0);
+  $("timeline-empty").hidden = timeline.order.length > 0 || (trialsAs.isTree && now.trials.size > 0);
   code.draw(now, n, place);
   opinion.draw(log, now, n, replayTo, choose);
   notes.draw(n, Boolean(live.end));
   profile.draw(now, n, live);
   owner.draw(live, n);
-  if (live.end && live.trials.size) replay.ready(log);
+  if (live.trials.size && live.seq >= info.last) replay.ready(log, !live.end);
   // Refused before any trial: the message is enough.
   const nothing = Boolean(live.end) && live.trials.size === 0 && live.end.state !== "done";
   $("panes").hidden = document.querySelector(".panes-nav").hidden = nothing;

@@ -1,7 +1,6 @@
 // When a search stops, and what a finished one would have cost under another rule: the counterpart of sol/budget.py,
 // with its names. tests/browser/test_what_if.py compares the two on every recording.
 
-export const STUDY = { eps: 2.5, window: 12 }; // best policy of the μCUTLASS study (arXiv 2603.29010)
 export const KINDS = ["seconds", "tokens", "money"]; // of costs, beside the trials themselves
 
 /** g = t / t_sol: 1 at the limit. */

@@ -1,4 +1,4 @@
-// Replay of a finished session: the same log, folded up to the slider's position.
+// Replay of a session, or of the past of one that runs: the same log, folded up to the slider's position.
 import { $, h } from "../../page.js";
 import { duration } from "../../format.js";
 
@@ -25,16 +25,27 @@ export class Replay {
       "▶ Replay",
     );
     this.at = h("span", { class: "at", role: "status", "aria-live": "off" });
-    $("replay").append(this.button, this.slider, this.at);
+    const back = { type: "button", class: "button", id: "back-live", hidden: true, onclick: () => this.toEnd() };
+    this.back = h("button", back, "Back to live");
+    this.isPast = false; // an earlier event is shown
+    $("replay").append(this.button, this.slider, this.at, this.back);
   }
 
-  ready(log) {
+  /** `isLive`: the log still grows. The slider stays at its event if it shows the past, and else at the last one. */
+  ready(log, isLive = false) {
+    this.back.hidden = !isLive || !this.isPast;
     if (this.log === log && this.slider.max === String(log.length)) return;
     this.log = log;
     this.slider.max = log.length;
-    this.slider.value = log.length;
-    this.say(log.length);
+    if (!this.isPast) this.slider.value = log.length;
+    this.say(Number(this.slider.value));
     $("replay").hidden = log.length < 2;
+  }
+
+  toEnd() {
+    this.pause();
+    this.go(this.log.length);
+    this.slider.focus();
   }
 
   say(n) {
@@ -46,6 +57,7 @@ export class Replay {
   go(n) {
     this.slider.value = n;
     this.say(n);
+    this.isPast = n < this.log.length;
     this.show(n >= this.log.length ? null : (this.log[n - 1]?.seq ?? 0));
   }
 

@@ -3,10 +3,10 @@
 import { h } from "../../page.js";
 import { className, count, duration, percent, time, times } from "../../format.js";
 import { recorded, spending } from "./recorded.js";
-import { replay, STUDY, together } from "./policy.js";
+import { replay, together } from "./policy.js";
+import { MOST_EPS, STUDY } from "./rule.js";
 import { draw as drawStairs } from "./stairs.js";
 
-export const MOST_EPS = 3; // 300%
 const MOST_WINDOW = 24;
 const STEP = 0.05;
 const AMOUNTS = {
@@ -17,14 +17,6 @@ const AMOUNTS = {
 const EMPTY = "Another rule can be tried once a trial has ended in a class with a limit and a baseline.";
 const ABOUT = "The rule is applied to the trials of this session, in their order. It can only end the search " +
   "earlier: the outcome of further trials is unknown.";
-const STUDIED = { eps: STUDY.eps, w: STUDY.window };
-
-/** eps and window of an address, null where they are not numbers of the sliders' ranges. */
-export function policyOf(query) {
-  const eps = Number(query.get("eps") || NaN), window = query.get("w") ?? "";
-  if (!(eps >= 0 && eps <= MOST_EPS) || !/^\d{1,4}$/.test(window)) return { eps: null, w: null };
-  return { eps, w: Number(window) };
-}
 
 const words = ({ eps, w }) => `${percent(eps)}, ${w ? count(w, "trial") : "no limit"}`;
 
@@ -52,14 +44,14 @@ function classWords(one, run, eps, over) {
 }
 
 export class WhatIf {
-  /** `root`: the panel; `button` opens it; `place`: {eps, w}, null while closed; `changed()`: a person moved it. */
-  constructor(root, button, place, changed) {
-    Object.assign(this, { root, button, place, changed, notRun: new Set(), own: null });
-    button.addEventListener("click", () => this.toggle());
+  /** `root`: the panel; `place`: {eps, w}; `changed()`: a person moved a slider; `close()`: and closes the panel. */
+  constructor(root, place, changed, close) {
+    Object.assign(this, { root, place, changed, notRun: new Set(), own: null });
+    this.build(close);
     new ResizeObserver(() => this.resize()).observe(root);
   }
 
-  build() {
+  build(onclick) {
     const slider = (id, most, step, set) =>
       h("input", { type: "range", id, min: 0, max: most, step,
         oninput: (e) => this.move(set(Number(e.target.value))) });
@@ -70,12 +62,11 @@ export class WhatIf {
       h("button", { type: "button", class: "button", id, onclick: () => this.move(policy()) });
     this.presets = [
       [preset("what-if-own", () => this.own), () => this.own, "This session’s rule"],
-      [preset("what-if-study", () => STUDIED), () => STUDIED, "The study’s best"],
+      [preset("what-if-study", () => STUDY), () => STUDY, "The study’s best"],
     ];
     this.sum = h("p", { class: "what-if-sum", role: "status" });
     this.classes = h("div", { class: "what-if-classes" });
-    const close = h("button", { type: "button", class: "button", id: "what-if-close", onclick: () => this.toggle() },
-      "Close");
+    const close = h("button", { type: "button", class: "button", id: "what-if-close", onclick }, "Close");
     this.root.replaceChildren(
       h("header", { class: "pane-head" }, h("h2", {}, "What if it had stopped earlier?"),
         h("span", { class: "pane-note" }, close)),
@@ -86,13 +77,8 @@ export class WhatIf {
       this.sum, this.classes, h("p", { class: "caption" }, ABOUT));
   }
 
-  toggle() {
-    const open = this.place.eps === null;
-    Object.assign(this.place, open ? (this.own ?? STUDIED) : { eps: null, w: null });
-    this.show();
-    this.changed();
-    if (open) this.eps.focus();
-    else this.button.focus();
+  focus() {
+    this.eps.focus();
   }
 
   move(change) {
@@ -101,24 +87,19 @@ export class WhatIf {
     this.changed();
   }
 
-  /** Draws the panel for a view and its log, and returns the numbers of the trials that would not run. */
-  draw(log, view) {
-    const { eps = null, window = null } = view.budget;
-    this.own = eps === null ? null : { eps, w: window ?? 0 };
-    const key = `${view.seq}|${this.place.eps}|${this.place.w}`;
-    Object.assign(this, { log, view });
+  /** Draws the panel for a view and its log, and returns the numbers of the trials that would not run. `own`: the rule
+   * of the session, {eps, w}, null if the log has none. */
+  draw(log, view, own) {
+    const { eps, w } = this.place;
+    const key = `${view.seq}|${eps}|${w}`;
+    Object.assign(this, { log, view, own });
     if (key !== this.key) this.show();
     this.key = key;
     return this.notRun;
   }
 
   show() {
-    const { eps, w } = this.place, open = eps !== null;
-    this.root.hidden = !open;
-    this.button.setAttribute("aria-expanded", String(open));
-    this.notRun = new Set();
-    if (!open) return;
-    if (!this.eps) this.build();
+    const { eps, w } = this.place;
     this.eps.value = Math.round(eps * 100);
     this.window.max = Math.max(MOST_WINDOW, this.own?.w ?? 0);
     this.window.value = w;
@@ -133,11 +114,12 @@ export class WhatIf {
       node.textContent = `${name}: ${words(to)}`;
       node.setAttribute("aria-pressed", String(to.eps === eps && to.w === w));
     }
-    if (this.view) this.apply(eps, w);
+    this.apply(eps, w);
   }
 
   apply(eps, w) {
     const { view, log } = this;
+    this.notRun = new Set();
     const classes = recorded(view, spending(log, view.seq));
     this.runs = classes.map((one) => ({ one, run: replay(one, eps, w) }));
     for (const { one, run } of this.runs)

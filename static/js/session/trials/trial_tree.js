@@ -8,38 +8,19 @@ import { describe, failedWord, untimedWords } from "../words.js";
 import { arranged } from "./order.js";
 import { Tree } from "./tree.js";
 
-const AS = [["", "List"], ["tree", "Tree"]];
-
 export class TrialTree {
-  /** `choose(n)`: a person selects a trial; `place`: {as, show, find}, `as`: "" | tree; `changed()`: another `as`. */
-  constructor(choose, place, changed) {
-    Object.assign(this, { choose, place, changed, key: null });
+  /** `choose(n)`: a person selects a trial; `place`: {as, show, find}, `as`: tree while the tree is shown. */
+  constructor(choose, place) {
+    Object.assign(this, { choose, place, key: null });
     const of = { label: (n) => this.label(n), content: (n) => this.content(n), version: (n) => this.version(n) };
     this.tree = new Tree($("tree"), "Search tree", of, choose);
-    this.buttons = AS.map(([as, text]) =>
-      h("button", { type: "button", class: "button", id: `as-${as || "list"}`, onclick: () => this.show(as) }, text));
-    $("trials-as").append(...this.buttons);
     addEventListener("keydown", (e) => this.press(e));
-  }
-
-  get isOpen() {
-    return this.place.as === "tree";
-  }
-
-  show(as) {
-    this.place.as = as;
-    this.key = null;
-    this.changed();
-  }
-
-  toggle() {
-    this.show(this.isOpen ? "" : "tree");
   }
 
   /** j and k, as in the list. */
   press(e) {
     const step = { j: 1, k: -1 }[e.key], rows = this.tree.rows;
-    if (!step || !this.isOpen || !rows.length || !isLetter(e)) return;
+    if (!step || this.place.as !== "tree" || !rows.length || !isLetter(e)) return;
     e.preventDefault();
     const at = rows.findIndex((row) => row.key === this.selected);
     this.choose(rows[Math.min(rows.length - 1, Math.max(0, at + step))].key);
@@ -49,10 +30,6 @@ export class TrialTree {
 
   /** `notRun`: the trials that another stop rule would not run. */
   draw(view, selected, notRun) {
-    AS.forEach(([as], i) => this.buttons[i].setAttribute("aria-pressed", String(this.place.as === as)));
-    $("tree").hidden = !this.isOpen;
-    $("timeline").parentElement.hidden = this.isOpen;
-    if (!this.isOpen) return;
     const key = [view.seq, this.place.show, this.place.find, [...notRun].join()].join("|");
     Object.assign(this, { view, notRun });
     if (key === this.key && view === this.drawn) this.tree.choose(selected);

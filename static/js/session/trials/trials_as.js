@@ -1,0 +1,51 @@
+// The trials as a list or as a tree, which is loaded when it is opened for the first time.
+import { $, h, toast } from "../../page.js";
+
+const AS = [["", "List"], ["tree", "Tree"]];
+
+export class TrialsAs {
+  /** `choose(n)`: a person selects a trial; `place`: {as, show, find}, `as`: "" | tree; `changed()`: draw again. */
+  constructor(choose, place, changed) {
+    Object.assign(this, { choose, place, changed, tree: null, isLoading: false });
+    this.buttons = AS.map(([as, text]) =>
+      h("button", { type: "button", class: "button", id: `as-${as || "list"}`, onclick: () => this.show(as) }, text));
+    $("trials-as").append(...this.buttons);
+  }
+
+  get isTree() {
+    return this.place.as === "tree";
+  }
+
+  show(as) {
+    this.place.as = as;
+    this.changed();
+  }
+
+  toggle() {
+    this.show(this.isTree ? "" : "tree");
+  }
+
+  /** `notRun`: the trials that another stop rule would not run. */
+  draw(view, selected, notRun) {
+    AS.forEach(([as], i) => this.buttons[i].setAttribute("aria-pressed", String(this.place.as === as)));
+    $("tree").hidden = !this.isTree;
+    $("timeline").parentElement.hidden = this.isTree;
+    if (!this.isTree) return;
+    if (this.tree) this.tree.draw(view, selected, notRun);
+    else this.load();
+  }
+
+  async load() {
+    if (this.isLoading) return;
+    this.isLoading = true;
+    try {
+      const { TrialTree } = await import("./trial_tree.js");
+      this.tree = new TrialTree(this.choose, this.place);
+      this.changed();
+    } catch {
+      this.isLoading = false;
+      toast("The tree did not load. Try again in a moment.");
+      this.show("");
+    }
+  }
+}
