@@ -119,6 +119,8 @@ class Play:
             self.house.environ["UCUTLASS_CACHE"] = f"{self.folder}/{cache}"
         self.start_engine()
         while not self.house.get("/healthz")["engines"]:
+            if self.engine.poll() is not None:
+                raise RuntimeError(f"the engine ended; see its log:\n{self.engine_log[-2000:]}")
             time.sleep(0.1)
         if self.device == "cuda":
             self.wait_until_warm()
@@ -162,10 +164,13 @@ class Play:
         return done
 
     @property
+    def engine_log(self) -> str:
+        return (self.house.var / "engine.log").read_text(errors="replace")
+
+    @property
     def lanes(self) -> list[tuple[float, float, str]]:
         """(from, to, session) of every use of a GPU's lane, from the engine's log."""
-        text = (self.house.var / "engine.log").read_text(errors="replace")
-        uses = re.findall(r"gpu\d+ used by (\S+) for ([\d.]+) s until ([\d.]+)", text)
+        uses = re.findall(r"gpu\d+ used by (\S+) for ([\d.]+) s until ([\d.]+)", self.engine_log)
         return [(float(until) - float(seconds), float(until), session) for session, seconds, until in uses]
 
     def ahead(self, session_id: str, began: float, ended: float) -> float:
@@ -183,6 +188,7 @@ class Play:
         first = next((e["t"] for e in events if e["kind"] in ENDS), None)
         of_cpu = {0: "loops", 1: "paused"} if self.device != "cuda" else {}
         texts = {e["data"]["trial"]: e["data"]["program"] for e in events if e["kind"] == "trial.proposed"}
+        steps = [(round(e["t"] - created, 2), e["data"].get("step") or e["kind"]) for e in events]
         measured = [e["data"] for e in events if e["kind"] == "trial.measured"]
         times = {texts[m["trial"]]: {"ms": m["time"]["ms"], "ratio": m["ratio"]} for m in measured}
         return {
@@ -195,6 +201,7 @@ class Play:
             "gpu_s": round(sum(t - f for f, t, session in self.lanes if session == session_id), 2),
             "spent": end["data"].get("spent", {}) if end else {}, "trials": end["data"]["trials"] if end else None,
             "unsteady": sum("unsteady" in (m["time"].get("device") or {}) for m in measured), "times": times,
+            "steps": [step for step in steps if first is None or step[0] <= first - created],
         }  # fmt: skip
 
 
@@ -222,8 +229,7 @@ def play(
             "most_bytes": max(resident for _, _, resident in app.sampler.samples),
             "cpu_seconds": round(app.sampler.cpu_between(began, began + seconds), 1),
             "sessions": [app.row(number, i) for number, i in enumerate(ids)], "alone": [],
-            "engine_log": [line for line in (app.house.var / "engine.log").read_text(errors="replace").splitlines()
-                           if " used by " not in line][-60:],
+            "engine_log": [line for line in app.engine_log.splitlines() if " used by " not in line][-60:],
         }  # fmt: skip
         write(result)
         if alone:
@@ -301,7 +307,7 @@ def main() -> int:
     )  # fmt: skip
     write(result)
     for r in [*result["sessions"], *result["alone"]]:
-        print({k: v for k, v in r.items() if k not in ("whole", "times")})
+        print({k: v for k, v in r.items() if k not in ("whole", "times", "steps")})
     print({k: v for k, v in result.items() if k not in ("sessions", "alone", "engine_log")})
     return 1 if result["faults"] else 0
 
