@@ -84,10 +84,10 @@ class Sampler(threading.Thread):
         return inside[-1] - inside[0] if inside else 0.0
 
 
-def body(number: int, trials: int, device: str) -> dict:
-    """Small modules for a CPU, those of engine/problems for a GPU."""
+def body(number: int, trials: int, device: str, without: frozenset[str] = frozenset()) -> dict:
+    """Small modules for a CPU, those of engine/problems for a GPU, but for some."""
     if device == "cuda":
-        problems = sorted((ROOT / "engine/problems").glob("[a-z]*.py"))
+        problems = [p for p in sorted((ROOT / "engine/problems").glob("[a-z]*.py")) if p.stem not in without]
         source = problems[(number * 7) % len(problems)].read_text()  # of every kind, not the first ones of the alphabet
     elif number == 0:
         source = LOOPING
@@ -99,8 +99,11 @@ def body(number: int, trials: int, device: str) -> dict:
 class Play:
     """An app in a fresh folder with one engine. `limit`: seconds after which a run is given up."""
 
-    def __init__(self, folder: str, trials: int, device: str, limit: float, compilers: str = ""):
-        self.trials, self.device, self.limit = trials, device, limit
+    def __init__(
+        self, folder: str, trials: int, device: str, limit: float, compilers: str = "",
+        without: frozenset[str] = frozenset(),
+    ):  # fmt: skip
+        self.trials, self.device, self.limit, self.without = trials, device, limit, without
         self.folder = folder
         self.house = House(
             Path(folder), UCUTLASS_LEASE_SECONDS="5", UCUTLASS_TRUST_PROXY="1", UCUTLASS_COMPILERS=compilers
@@ -146,7 +149,7 @@ class Play:
 
     def submit(self, number: int) -> dict:
         address = {"X-Forwarded-For": f"10.0.0.{number + 1}"}
-        return self.house.post("/api/sessions", body(number, self.trials, self.device), **address)
+        return self.house.post("/api/sessions", body(number, self.trials, self.device, self.without), **address)
 
     def ended(self, session_id: str) -> bool:
         log = self.rows.log(session_id)
@@ -207,13 +210,13 @@ class Play:
 
 def play(
     sessions: int, trials: int, kills: int, limit: float, device: str = "modelled:h200", compilers: str = "",
-    alone: int = 0, write: Callable[[dict], None] = lambda result: None,
+    alone: int = 0, write: Callable[[dict], None] = lambda result: None, without: frozenset[str] = frozenset(),
 ) -> dict:  # fmt: skip
     """The rows and the totals. `alone`: how many sessions run alone afterwards; `write` gets the results before that,
     too."""
     with (
         tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder,
-        Play(folder, trials, device, limit, compilers) as app,
+        Play(folder, trials, device, limit, compilers, without) as app,
     ):
         began = time.time()
         replies = [app.submit(number) for number in range(sessions)]
@@ -292,9 +295,11 @@ def main() -> int:
     parser.add_argument("--limit", type=float, default=1500.0, help="seconds")
     parser.add_argument("--device", default="modelled:h200")
     parser.add_argument("--alone", type=int, default=0, help="on a GPU: so many of them again, each alone")
+    parser.add_argument("--without", default="", metavar="NAME,..", help="on a GPU: modules that are too large for it")
     parser.add_argument("--json", type=Path)
     args = parser.parse_args()
     typed = f"--device {args.device} --sessions {args.sessions} --trials {args.trials} --alone {args.alone}"
+    typed += f" --without {args.without}" if args.without else ""
     about = gpu_condition.about(f"python -m tests.playground.many_sessions {typed}", gpu_condition.read())
 
     def write(result: dict) -> None:
@@ -303,7 +308,8 @@ def main() -> int:
             args.json.write_text(json.dumps(about | result, indent=1) + "\n")
 
     result = play(
-        args.sessions, args.trials, args.kills, args.limit, args.device, alone=args.alone, write=write
+        args.sessions, args.trials, args.kills, args.limit, args.device, alone=args.alone, write=write,
+        without=frozenset(filter(None, args.without.split(","))),
     )  # fmt: skip
     write(result)
     for r in [*result["sessions"], *result["alone"]]:
