@@ -48,8 +48,8 @@ class Sandbox:
     """A confined child that answers requests. `gpu`: it gets the NVIDIA devices and must see CUDA; `visible`: which of
     several GPUs, as CUDA_VISIBLE_DEVICES names it ("": those that this process sees).
 
-    `memory_bytes` bounds the resident memory of all its processes. It imports `preload` before it reports ready, and
-    behind them `late`, which the fork server must not load: they start CUDA, which no fork of it could use then.
+    `memory_bytes` bounds the resident memory of all its processes. It imports `preload` and then `late` before it
+    reports ready; `late`: what few texts need and may start CUDA, so that it has a fork server of its own.
     `local_user`: the text comes from the person who runs the engine, so a weak sandbox is enough. `forks`: it may be a
     fork of the fork server. Raises SessionRefused("sandbox_missing") if the sandbox is weak and `local_user` is false.
     """
@@ -124,7 +124,7 @@ class Sandbox:
         try:
             self._started = launch.start(
                 self.mode, arguments, self.preload, {**inherited, **self._regions}, printed_w, gpu=self.gpu,
-                visible=self.visible, forks=self.forks,
+                visible=self.visible, forks=self.forks, late=self.late,
             )  # fmt: skip
         except BaseException:
             for fd in (self._request, self._reply, printed_r, self._stacks.fd, *self._regions.values()):

@@ -4,6 +4,7 @@ import pytest
 
 from engine import sandbox
 from engine.evaluate.integrity.process import candidate
+from engine.sandbox import forkserver
 from engine.trace import PRELOAD
 
 
@@ -31,13 +32,21 @@ def test_cuda_text_and_absent_modules_load_nothing(monkeypatch):
 SAYS = "import sys\nraise ValueError('mailbox' in sys.modules)\n"
 
 
-@pytest.mark.parametrize("late", [("mailbox",), ()])
-def test_late_modules_are_imported_by_the_child_alone(full_sandbox, late):
-    """The fork server never has them: they may start CUDA, which no fork could use. (The second child is a later fork
-    of the same server.)"""
-    with sandbox.take(preload=PRELOAD, late=late) as box:
+def imported(late, **how) -> bool:
+    with sandbox.take(preload=PRELOAD, late=late, **how) as box:
         reply = box.request({"entry": "engine.trace.child", "source": SAYS}, timeout=30)
-    assert f"ValueError: {bool(late)}" in reply["error"]["reason"]
+    assert "ValueError" in reply["error"]["reason"]
+    return "True" in reply["error"]["reason"]
+
+
+def test_late_modules_are_imported_for_those_alone_who_want_them(full_sandbox):
+    """They may start CUDA, which no fork could use: they have a server of their own."""
+    assert imported(("mailbox",)) and not imported(()), "the second one is a later fork"
+
+
+def test_where_that_server_does_not_work_each_imports_them_itself(full_sandbox, monkeypatch):
+    monkeypatch.setitem(forkserver.kinds, (False, True), forkserver.Kind(able=False))
+    assert imported(("mailbox",)) and not imported(())
 
 
 def test_a_warm_child_serves_only_those_who_want_its_modules(full_sandbox):
