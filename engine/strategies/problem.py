@@ -27,11 +27,11 @@ from engine.strategies.planner.lowering import program_graph
 from engine.strategies.planner.lowering.lower import CLASSES, FLOATS, NATIVE, Lowered, lower, not_in_float64
 from engine.strategies.planner.regions import coverage
 from engine.strategies.planner.regions.partition import NothingCovered, Partition, Region, Uncovered, partition
-from engine.strategies.planner.search import algebra
 from engine.strategies.planner.search.program_index import ProgramIndex
 from engine.strategies.planner.search.structures import Structure, opened, structures
 from engine.strategies.state import State
 from engine.words import class_name
+from sol import algebra
 from sol.bounds import legal_classes, t_sol
 from sol.graph import OpGraph
 from sol.hardware import Hardware
@@ -45,7 +45,7 @@ class Cancelled(Exception):
 
 @dataclass(frozen=True)
 class Algebraic:
-    """A rewrite that omits work (engine.strategies.planner.search.algebra): its words, and the limits in ms, by class,
+    """A rewrite that omits work (sol.algebra): its words, and the limits in ms, by class,
     of the remaining work."""
 
     words: str
