@@ -1,6 +1,6 @@
 """First-principles bounds: how fast the work could run on a chip that overlaps everything perfectly.
 
-    t_sol = max(matrix FLOPs / peak of the class, vector FLOPs / peak of the pipes, specials / SFU rate,
+    t_sol = max(matrix FLOPs / peak of the class, vector FLOPs / peak of the pipes, specials / rate of `special_ms`,
                 bytes / memory bandwidth)
 
 where matrix FLOPs are those that must be done (`sol.cost.needed`), with the whole module fused: bytes are each external
@@ -36,13 +36,17 @@ _LEGAL = {
     "fp8": ("fp8",),
     "i8": ("i8",),
 }
+# Vector FLOPs of a special function without its unit: at least two fused multiply-adds to split off the exponent, and
+# a polynomial of degree 2, which gives the 8 bits of bf16.
+POLYNOMIAL_FLOPS = 8
 _WIDEST_FIRST = ("c128", "f64", "c64", "f32", "bf16", "f16", "e4m3", "e5m2")
 
 
 @dataclass(frozen=True)
 class Bound:
     """One bound of one piece of work. Times in ms; `bound_by`: matrix | vector | special | memory. In class f32 the
-    vector pipes do the products too, so their time is in `vector_ms` and `matrix_ms` is 0."""
+    vector pipes do the products too, so their time is in `vector_ms` and `matrix_ms` is 0. `special_ms`: of special
+    functions that the special-function units share with the vector pipes."""
 
     ms: float
     bound_by: str
@@ -89,7 +93,6 @@ def roofs(
     parts = {
         "matrix": matrix / peak * 1e3,
         "vector": vector / hw.vector_peak(cls) * 1e3,
-        "special": special / hw.sfu * 1e3,
         "memory": bytes_ / bandwidth * 1e3,
     }
     if cls == "f32" or (cls == "f64" and hw.kind == "cpu"):  # the vector pipes do both
@@ -97,6 +100,7 @@ def roofs(
         parts["matrix"] = 0.0
     elif cls == "f64" and matrix:
         parts["matrix"] += parts["vector"]
+    parts["special"] = _special_ms(special, parts["vector"], hw, cls)
     by = max(parts, key=lambda k: parts[k])
     return Bound(
         parts[by],
@@ -108,6 +112,19 @@ def roofs(
         matrix + vector,
         bytes_,
     )
+
+
+def _special_ms(special: float, vector_ms: float, hw: Hardware, cls: str) -> float:
+    """The least time of this many special functions in ms, beside other work of `vector_ms` on the vector pipes.
+
+    Any of them may be a polynomial on the vector pipes instead, as in FlashAttention-4's exp2. The best kernel divides
+    them so that both units are busy all the time, unless the vector pipes' own work takes longer anyway.
+    """
+    units_ms, pipes_ms = special / hw.sfu * 1e3, special * POLYNOMIAL_FLOPS / hw.vector_peak(cls) * 1e3
+    if not special or units_ms <= vector_ms:
+        return units_ms
+    # x on the units and 1 - x on the pipes: x units_ms = vector_ms + (1 - x) pipes_ms
+    return units_ms * (vector_ms + pipes_ms) / (units_ms + pipes_ms)
 
 
 def of_cost(c: Cost, hw: Hardware, cls: str) -> Bound:
