@@ -18,6 +18,7 @@ from sol.cost.cost import Cost, canonical
 from sol.cost.graph_costs import costs_of, parts_of
 from sol.cost.in_place import parts as parts_in_place
 from sol.cost.in_place import written_elements
+from sol.cost.masks import is_mask, makers
 from sol.cost.needed_parts import vector_share
 from sol.cost.op_table import GATHERS, SHAPED_LIKE, SUBSETS
 from sol.cost.ops import touched
@@ -175,7 +176,7 @@ def external_bytes(graph: OpGraph) -> dict[str, float]:
     """Compulsory traffic in bytes by tensor: external tensors read once (as far as they are read), outputs written.
 
     A tensor that is only gathered or sliced from counts for the part taken; a tied weight counts once; an output
-    that is merely a view of an input costs nothing.
+    that is merely a view of an input costs nothing. A mask that is the same in every call need not be read.
     """
     ops, costs = graph.live, costs_of(graph)
     producer = {n: op for op in ops for n in op.outputs}
@@ -187,8 +188,11 @@ def external_bytes(graph: OpGraph) -> dict[str, float]:
         if name in producer and costs[producer[name].name].kind == "view":
             need[name] = graph.tensors[name].elements
     for op in reversed(ops):
+        if op.name in makers(graph):
+            continue
         view = costs[op.name].kind == "view"
         inputs = op.inputs[:1] if canonical(op.op) in SHAPED_LIKE else op.inputs
+        inputs = [n for n in inputs if not is_mask(op, n, graph)]
         for name in dict.fromkeys(inputs):
             t = graph.tensors[name]
             if op.name in in_place and name == op.inputs[0]:
@@ -258,7 +262,8 @@ def fused_bound(graph: OpGraph, hw: Hardware, cls: str, *, ceiling: bool = False
     """t_sol (or t_ceiling) of the whole graph as one perfect kernel. Bytes are those of `as_stored`."""
     graph = as_stored(graph, cls)
     costs, needed = costs_of(graph), parts_of(graph)[0]
-    work = [(costs[op.name], vector_share(op, costs[op.name].kind, graph, needed)) for op in graph.live]
+    ops = [op for op in graph.live if op.name not in makers(graph)]
+    work = [(costs[op.name], vector_share(op, costs[op.name].kind, graph, needed)) for op in ops]
     return roofs(
         sum(c.must for c, _ in work),
         sum(c.vector * share for c, share in work),
