@@ -50,7 +50,7 @@ class _Levers:
         low = native_class(graph) == "f32" and cls in ("f16", "bf16", "fp8")
         self.graph = recast(graph, "f16" if cls == "f16" else "bf16") if low else graph
         self.costs = costs_of(self.graph)
-        self.eager: Attainable = predict_eager(graph, hw, cls, cast_parameters=True)
+        self.eager: Attainable = predict_eager(graph, hw, cls, autocast=True)
         self.stage: dict[str, StageTime] = {s.name: s for s in self.eager.stages}
         self.limit = fused_bound(graph, hw, cls).ms
         self.levers: list[Lever] = []
@@ -149,7 +149,7 @@ class _Levers:
         for cls in allowed:
             if cls == self.cls or self.hw.peak(cls) <= self.hw.peak(self.cls):
                 continue
-            after = predict_eager(self.original, self.hw, cls, cast_parameters=True)
+            after = predict_eager(self.original, self.hw, cls)  # cast beforehand, as a program's weights are
             ratio = self.hw.peak(cls) / self.hw.peak(self.cls)
             bits = {"tf32": "11 significant bits", "f16": "11 significant bits and a small range"}
             bits |= {"bf16": "8 significant bits", "fp8": "3 or 4 significant bits"}

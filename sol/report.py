@@ -168,7 +168,7 @@ def _bounds_row(b: Bounds, hw: Hardware) -> dict[str, Any]:
 def _baseline(graph: OpGraph, hw: Hardware, b: Bounds, measured: float | None) -> dict[str, Any]:
     if measured is not None:
         return {"ms": measured, "kind": "measured", "gap": gap(measured, b.ms), "score": 0.5, "error": None}
-    ms = max(predict_eager(graph, hw, pytorch_class(b.cls, graph), cast_parameters=True).ms, b.ceiling.ms)
+    ms = max(predict_eager(graph, hw, pytorch_class(b.cls, graph), autocast=True).ms, b.ceiling.ms)
     return {
         "ms": ms,
         "kind": "predicted",
