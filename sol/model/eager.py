@@ -220,6 +220,12 @@ def _other(op: Op, c: Cost, graph: OpGraph, hw: Hardware, cls: str) -> StageTime
     return StageTime(op.name, c.kind, launch + main, by, {"launch": launch, "main": main}, c.flops, read + written)
 
 
+def attention_ms(matrix: float, special: float, bytes_: float, hw: Hardware, cls: str) -> float:
+    """A flash-style attention kernel in ms: the FLOPs of both products, its exponentials, its traffic in bytes."""
+    main = max(matrix / (_ATTENTION_SHARE * hw.peak(cls)), special / (0.8 * hw.sfu), bytes_ / hw.copy_rate)
+    return LAUNCH_MS + main * 1e3
+
+
 def _cast(t: Tensor, hw: Hardware, read: float) -> StageTime:
     """float32 to a 16-bit type (`read` 1) or back (`read` 0.5): 1.5 times the float32 bytes either way."""
     ms = stream_ms(t.bytes * read, t.bytes * (1.5 - read), hw)
@@ -270,8 +276,8 @@ def predict_eager(
         elif c.kind == "conv":
             stage = _conv(op, c, graph, hw, cls)
         elif c.kind == "attention":
-            main = max(c.matrix / (_ATTENTION_SHARE * hw.peak(cls)), c.special / (0.8 * hw.sfu), c.bytes / hw.copy_rate)
-            parts = {"launch": LAUNCH_MS, "main": main * 1e3}
+            main = attention_ms(c.matrix, c.special, c.bytes, hw, cls) - LAUNCH_MS
+            parts = {"launch": LAUNCH_MS, "main": main}
             stage = StageTime(op.name, "library", sum(parts.values()), "tensor", parts, c.flops, c.bytes)
         else:
             stage = _other(op, c, graph, hw, cls)
