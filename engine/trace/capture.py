@@ -15,7 +15,7 @@ from engine.sandbox.channel import PASTED
 from engine.trace import chance, exported, spellings
 from engine.trace.explain import depends_on_values, quoted
 from engine.trace.load import Bad
-from engine.trace.masks import MASKING, Masks
+from engine.trace.values.masks import MASKING, Masks
 
 MAX_OPS = 5000
 _LINE = re.compile(rf'File "{re.escape(PASTED)}", line (\d+)')

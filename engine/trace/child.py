@@ -19,8 +19,8 @@ from engine.trace import capture, exported, fx, state
 from engine.trace.explain import data_dependent, explain
 from engine.trace.fake import fake_tensors
 from engine.trace.load import Bad, Loaded, line_of, load
-from engine.trace.recipes import Recipes
 from engine.trace.state import State
+from engine.trace.values.recipes import Recipes
 
 # Refusals that real tensors would not change.
 _FINAL = ("syntax_error", "data_dependent", "random", "writes", "sandbox_file", "sandbox_network", "sandbox_process")

@@ -22,7 +22,8 @@ function pips(one) {
 
 function gapOf(one) {
   if (!one.judged || one.judged.gap === null) return null;
-  if (launchBinds(one.judged)) return h("span", { title: "A kernel’s launch takes about 4 µs, far more than the limit" }, "· launches");
+  if (launchBinds(one.judged))
+    return h("span", { title: "A kernel’s launch takes about 4 µs, far more than the limit" }, "· launches");
   const whose = one.roof && one.roof !== one.cls ? className(one.roof) : "its precision class";
   return h("span", { title: `time ÷ speed-of-light limit of ${whose}` }, `· ${one.judged.gap.toFixed(2)}× limit`);
 }
