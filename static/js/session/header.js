@@ -1,8 +1,8 @@
 // The head of a session: title, device, speedup and baseline, distance to the limit, and its state in words.
 import { $, boot, h } from "../page.js";
-import { baselineName, className, deviceName, duration, percent, times } from "../format.js";
+import { baselineName, className, deviceName, duration, percent, time, times } from "../format.js";
 import { headline, stateOf, underWay, used } from "./reduce.js";
-import { doing, endWords, pytorchStays } from "./words.js";
+import { doing, endWords, launchBinds, pytorchStays } from "./words.js";
 
 const LINK = {
   connecting: "Connecting",
@@ -79,6 +79,8 @@ function drawBest(view) {
 
 function gap(j) {
   if (!j.gap) return [];
+  if (launchBinds(j)) return [h("div", { class: "gap-label" }, "Launches bind it: the limit is ",
+    `${time(j.ms / j.gap)}, a launch takes about 4 µs.`)];
   const share = Math.min(1, 1 / j.gap);
   const meter = {
     class: `gap-bar ${j.kind}`, role: "meter", "aria-label": `Share of the speed of light, ${j.kind}`,

@@ -3,7 +3,7 @@ import { boot, h } from "../../page.js";
 import { className, time, times } from "../../format.js";
 import { mark } from "../../marks.js";
 import { counts, STEPS, timeOf } from "../view.js";
-import { builtBy, classWords, describe, doing, failedWord, untimedWords, VERDICT } from "../words.js";
+import { builtBy, classWords, describe, doing, failedWord, launchBinds, untimedWords, VERDICT } from "../words.js";
 
 /** The verdict beside the time, its evidence behind it. A clean one without evidence (older logs) shows nothing. */
 export function verdict(judged, words = VERDICT[judged.verdict] ?? judged.verdict) {
@@ -22,6 +22,8 @@ function pips(one) {
 
 function gapOf(one) {
   if (!one.judged || one.judged.gap === null) return null;
+  if (launchBinds(one.judged))
+    return h("span", { title: "A kernel’s launch takes about 4 µs, far more than the limit" }, "· launches");
   const whose = one.roof && one.roof !== one.cls ? className(one.roof) : "its precision class";
   return h("span", { title: `time ÷ speed-of-light limit of ${whose}` }, `· ${one.judged.gap.toFixed(2)}× limit`);
 }
