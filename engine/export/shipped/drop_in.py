@@ -114,8 +114,7 @@ class DropIn(torch.nn.Module):
             self._find_state()
             calls.settled = True
             return results
-        first = inputs[0]
-        direct = type(first) is torch.Tensor and first.is_cuda and not torch._C._len_torch_dispatch_stack()
+        direct = _launches(inputs[0])
         grad = torch.is_grad_enabled()
         if grad:
             if any(x.requires_grad for x in inputs):
@@ -126,6 +125,11 @@ class DropIn(torch.nn.Module):
         finally:
             if grad:
                 torch._C._set_grad_enabled(True)
+
+
+def _launches(x):
+    """Whether programs run by themselves: on plain CUDA tensors, with nobody who watches PyTorch's operators."""
+    return type(x) is torch.Tensor and x.is_cuda and not torch._C._len_torch_dispatch_stack()
 
 
 def drop_in(model, spec=None):
