@@ -4,10 +4,11 @@
     python -m engine.bench.studies.host_time mlp_gelu attention_projections --device cpu --json host.json
 
 `over_us` is the host's time for a call whose programs launch nothing: the Python between a caller and the launches. It
-needs no GPU; but a CPU maps the memory of a large result at every call, where a GPU reuses it. `--device cuda` also gives `call_us` (with the launches, queued and not waited for), PyTorch's `eager_us`,
-and `works`: whether the module gives the original's result when it is called, replayed as a CUDA graph, on a stream of
-its own, compiled whole by torch.compile, and exported by torch.export. Every time is
-the least of ROUNDS rounds, because other work on the host can only add to one; `medians` has their medians.
+needs no GPU; but a CPU maps the memory of a large result at every call, where a GPU reuses it. `--device cuda` also
+gives `call_us` (with the launches, queued and not waited for), PyTorch's `eager_us`, and `works`: whether the module
+gives the original's result when it is called, replayed as a CUDA graph, on a stream of its own, compiled whole by
+torch.compile, and exported by torch.export. Every time is the least of ROUNDS rounds, because other work on the host
+can only add to one; `medians` has their medians.
 """
 
 from __future__ import annotations
