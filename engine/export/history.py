@@ -6,7 +6,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from math import prod
 from typing import Any
 
@@ -27,17 +27,21 @@ Row = tuple[str, dict[str, Any]]
 STEPS = ("proposed", "checked", "compiled", "validated", "measured", "judged", "failed")
 
 
-def of_session(rows: Iterable[Row], blob: Callable[[str], str | None], trial: int | None = None) -> Whole | Exported:
+def of_session(
+    rows: Iterable[Row], blob: Callable[[str], str | None], trial: int | None = None, drawn: bool = True
+) -> Whole | Exported:
     """The whole module as a trial ran it: its program, and those of other regions that were in use beside it. Without a
-    number, the best trial. (kind, data) rows and `blob` as in `of_trial`, which answers for a session on a program, and
-    for an old log that does not show what the programs read. Raises ExportError."""
+    number, the best trial. `drawn`: with the session's figures. (kind, data) rows and `blob` as in `of_trial`, which
+    answers for a session on a program, and for an old log that does not show what the programs read. Raises
+    ExportError."""
     log = _Log(rows, blob)
     number = trial if trial is not None else best(log.view)
     graph, source = log.graph(), log.source()
     one = log.exported(number)
     placed = [log.placed(n) for n in (number, *log.beside(number))] if graph is not None else []
+    figures = _figures(log.view, blob) if drawn else {}
     if source is None or graph is None or not all(p.inputs for p in placed):
-        return one
+        return replace(one, figures=figures)
     coverage = log.view.coverage
     return Whole(
         log.view.title,
@@ -46,7 +50,7 @@ def of_session(rows: Iterable[Row], blob: Callable[[str], str | None], trial: in
         graph,
         tuple(sorted(placed, key=lambda p: p.number)),
         results=_results(log.view, log.rows, number, one.region if coverage else None),
-        figures=one.figures,
+        figures=figures,
     )
 
 
@@ -71,7 +75,7 @@ def of_trial(rows: Iterable[Row], blob: Callable[[str], str | None], trial: int 
     `blob` gives a text by its name. Raises ExportError where there is no such trial or its texts are gone.
     """
     log = _Log(rows, blob)
-    return log.exported(trial if trial is not None else best(log.view))
+    return replace(log.exported(trial if trial is not None else best(log.view)), figures=_figures(log.view, blob))
 
 
 class _Log:
@@ -121,7 +125,6 @@ class _Log:
             recorded={name: t for name, t in recorded.items() if t is not None},
             results=_results(view, self.rows, number, region),
             sms=_sms(text_of(view.device.get("hardware"))),
-            figures=_figures(view, blob),
         )
 
     def placed(self, number: int) -> Placed:
