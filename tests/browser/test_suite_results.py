@@ -64,5 +64,5 @@ def test_without_committed_results_the_gallery_shows_sessions_alone(open_page, c
         pytest.skip("results are committed")
     page = open_page("/gallery")
     expect(page.locator("#suite")).to_be_hidden()
-    expect(page.get_by_role("heading", level=1)).to_have_text("Recorded sessions")
+    expect(page.get_by_role("heading", level=1)).to_have_text("Gallery")
     assert not complaints, complaints

@@ -44,7 +44,7 @@ function card(row) {
   const kind = kindOf(row);
   const about = row.about && row.about !== row.title ? h("p", { class: "about" }, row.about) : null;
   return h("li", { class: "card panel" },
-    h("div", {}, h("h2", {}, h("a", { href: `/s/${row.id}` }, row.title)), about),
+    h("div", {}, h("h3", {}, h("a", { href: `/s/${row.id}` }, row.title)), about),
     h("div", { class: "row" }, kind ? h("span", { class: `badge ${kind}` }, kind) : null,
       classesOf(row).map((c) => h("span", { class: "faint" }, className(c)))),
     best(row),
