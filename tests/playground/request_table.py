@@ -87,6 +87,8 @@ ROWS = [
     Row("GET", "s/<str:session_id>", 404, 404, 404, path="/s/TOKEN"),  # nor the other way
     same("GET", "mine", 200),
     same("GET", "gallery", 200),
+    same("GET", "gallery/suite/<str:name>", 200, path="/gallery/suite/bmm?class=f16"),
+    same("GET", "gallery/suite/<str:name>", 404, path="/gallery/suite/nothing"),
     same("GET", "learn", 200),
     same("GET", "learn/own", 200),
     same("GET", "learn/<str:slug>", 200, path="/learn/roofline"),
