@@ -25,6 +25,7 @@ urlpatterns = [
     path("mine", views.mine, name="mine"),
     path("mcp", endpoint, name="mcp"),
     path("gallery", gallery.gallery, name="gallery"),
+    path("gallery/compare", gallery.compare, name="compare"),
     path("gallery/suite/<str:name>", gallery.problem, name="problem"),
     path("learn", learn.learn, name="learn"),
     path("learn/own", learn.own, name="learn_own"),
