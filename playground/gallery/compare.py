@@ -46,6 +46,7 @@ def context(a: Side, b: Side, asked: str) -> dict[str, Any]:
         "classes": [(cls, class_name(cls)) for cls in classes], "cls": both,
         "bests": [_side(side, cls) for side, cls in zip((a, b), chosen, strict=True)],
         "programs": _texts(a, b, texts, escape if kernels else highlight), "modules": _texts(a, b, modules, escape),
+        "same_program": texts[0] is not None and texts[0] == texts[1],
         "same_module": bool(a.view.source) and a.view.source == b.view.source,
     }  # fmt: skip
 

@@ -59,6 +59,7 @@ def test_the_same_module_on_the_same_machine_has_a_ratio_by_class(client, first,
     html = page(client, first, again("linear_div_gelu", tmp_path, ms=0.5))
     assert "No ratio is given" not in html
     assert html.count("B is 2.00 times as fast (95% interval") == 2
+    assert html.count("the same in both") == 2 and "not in turns" in html
 
 
 def test_equal_times_are_no_clear_difference(client, first, tmp_path):
