@@ -14,6 +14,9 @@ function compare(a, b, order) {
   return sign * (typeof a === "string" ? a.localeCompare(b, "en", { numeric: true }) : a - b);
 }
 
+/** A name that may break behind each underscore. */
+const breakable = (name) => name.split("_").flatMap((part, i) => (i ? ["_", h("wbr"), part] : [part]));
+
 export class Table {
   /** `head`: the names of the columns. The column "suite" is the order in which the results come. */
   constructor(head) {
@@ -80,7 +83,7 @@ export class Table {
     const session = boot.recordings?.[problem];
     const address = `/gallery/suite/${encodeURIComponent(problem)}?class=${encodeURIComponent(this.cls)}`;
     const replay = session ? h("a", { href: `/s/${session}`, "aria-label": `Replay ${problem}` }, "Replay") : "";
-    return h("tr", {}, h("th", { scope: "row" }, h("a", { href: address }, name)), h("td", {}, replay),
+    return h("tr", {}, h("th", { scope: "row" }, h("a", { href: address }, breakable(name))), h("td", {}, replay),
       cells.map((text) => h("td", {}, text || "–")));
   }
 }
