@@ -268,6 +268,10 @@ export function makeEditor(
       ],
     }),
   });
+  // CodeMirror's styles may apply after it measured a line; then line numbers would not stand beside their lines.
+  new ResizeObserver(() => {
+    if (parseFloat(getComputedStyle(view.contentDOM).lineHeight) !== view.defaultLineHeight) view.requestMeasure();
+  }).observe(view.contentDOM);
   return {
     view,
     text: () => view.state.doc.toString(),
