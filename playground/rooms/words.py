@@ -271,7 +271,9 @@ def words(language: str) -> dict[str, str]:
 
 def texts(language: str) -> dict[str, str]:
     """{English text: its translation}, for the page's scripts; empty in English."""
-    if language == "en":
-        return {}
-    with translation.override(language):
-        return {text: gettext(text) for text in (*WALL, *REFUSALS)}
+    return of_lessons.translations(WALL, language)
+
+
+def sentences(language: str) -> dict[str, str]:
+    """The same for what the server refuses."""
+    return of_lessons.translations(REFUSALS, language)

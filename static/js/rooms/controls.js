@@ -1,6 +1,6 @@
 // The buttons above the wall, and their keys.
 import { h } from "../page.js";
-import { tr } from "./texts.js";
+import { tr } from "../texts.js";
 
 const KEYS = { p: "pause", n: "next", h: "hint", a: "anonymous", m: "message" };
 

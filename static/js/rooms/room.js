@@ -1,7 +1,8 @@
 // A student's page: join, then the lessons at the teacher's pace. The server checks every answer and keeps it.
 import { $, answer, boot, h, request, throttle, Told } from "../page.js";
 import { mount } from "../learn/runner.js";
-import { fill, html } from "../learn/parts.js";
+import { html } from "../learn/parts.js";
+import { fill } from "../texts.js";
 import { Channel, showStatus } from "./channel.js";
 import { quiz } from "./quiz.js";
 import { MySession } from "./my_session.js";

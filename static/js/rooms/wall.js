@@ -4,7 +4,8 @@ import { $, boot, copy, h, request, throttle } from "../page.js";
 import { Channel, showStatus } from "./channel.js";
 import { controls, shortcut } from "./controls.js";
 import { apply, begin } from "./state.js";
-import { inLanguage, reasonOf, tr } from "./texts.js";
+import { tr } from "../texts.js";
+import { inLanguage, reasonOf } from "./texts.js";
 import { Tiles, nameOf, stateOf } from "./tiles.js";
 
 const NAME = `ucutlass-teacher-${boot.code}`;
