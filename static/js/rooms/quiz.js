@@ -1,6 +1,7 @@
-// The test before and after the lessons: one question after the other, each answered once. The test before says no
-// verdict, so that nobody learns the answers from it.
+// The test before and after the lessons: one question after the other, each with its module and answered once. The test
+// before says no verdict, so that nobody learns the answers from it.
 import { h } from "../page.js";
+import { drawBlock } from "../learn/blocks.js";
 import { html } from "../learn/parts.js";
 import { Question } from "../learn/question.js";
 
@@ -27,7 +28,7 @@ class TestQuestion extends Question {
 
 /**
  * Shows the questions of a test in `element`.
- *   steps: [{key, step}], step as in a lesson (playground.learn.lesson_json)
+ *   steps: [{key, step}], step as in a lesson (playground.learn.lesson_json), its blocks a module or a program
  *   answers: {key: {last, right, why}}; check(key, answer): as the runner's; locked(key); word(key)
  */
 export function quiz(element, { steps, answers, check, locked, word }) {
@@ -46,9 +47,10 @@ export function quiz(element, { steps, answers, check, locked, word }) {
       item.append(h("p", { class: "faint" }, word("wait")));
       return item;
     }
-    const text = h("details", { class: "quiz-text" }, h("summary", {}, word("read_text")));
+    const text = h("div", { class: "lesson-text" });
     text.append(html(step.html));
-    for (const mark of text.querySelectorAll("[data-block]")) mark.remove();
+    for (const mark of text.querySelectorAll("[data-block]"))
+      mark.replaceWith(drawBlock(step.blocks[Number(mark.dataset.block)], runner));
     const question = new TestQuestion({ ...step, id: key.replace(/\W/g, "-") }, runner);
     const before = answers[key];
     if (before) {

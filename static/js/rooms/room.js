@@ -12,7 +12,7 @@ import { apply, begin, isOpen, sections } from "./state.js";
 
 const word = (key) => boot.words[key] ?? key;
 const say = (key, values) => fill(word(key), values);
-const lessons = new Map(); // slug -> its JSON
+const lessons = new Map(); // its path in the API (lessons/SLUG, test/PART) -> its JSON
 
 let room = null;
 let section = null; // the part on the screen
@@ -102,17 +102,16 @@ const mine = () => room.seats.get(room.mine);
 async function show(next, focus = false) {
   section = next;
   draw();
-  for (const slug of new Set(next.steps.map((step) => step.lesson)))
-    if (!lessons.has(slug)) lessons.set(slug, await seat.get(`lessons/${slug}?lang=${boot.language}`));
+  const path = next.part === "lesson" ? `lessons/${next.name}` : `test/${next.part}`;
+  if (!lessons.has(path)) lessons.set(path, await seat.get(`${path}?lang=${boot.language}`));
   if (section !== next) return;
-  if (next.part === "lesson") showLesson(next);
-  else showTest(next);
+  if (next.part === "lesson") showLesson(next, lessons.get(path));
+  else showTest(next, lessons.get(path));
   if (focus) $("work").focus();
   draw();
 }
 
-function showLesson({ name, steps }) {
-  const lesson = lessons.get(name);
+function showLesson({ name, steps }, lesson) {
   const own = mine().answers;
   const answers = {};
   for (const { key, step } of steps)
@@ -151,11 +150,11 @@ function sessions(key) {
   };
 }
 
-function showTest({ steps }) {
+function showTest({ steps }, test) {
   runner = null;
   $("work").className = "panel pad work";
   quiz($("work"), {
-    steps: steps.map(({ key, lesson, step }) => ({ key, step: lessons.get(lesson).steps.find((s) => s.id === step) })),
+    steps: steps.map(({ key, step }) => ({ key, step: test.steps.find((s) => s.id === step) })),
     answers: mine().answers,
     locked: (key) => !isOpen(room, key),
     check: (key, answer) => check(key, answer),
@@ -189,7 +188,7 @@ function draw() {
   if (open !== room.open_to) {
     open = room.open_to;
     if (runner) runner.refresh();
-    else if (section && lessons.size) showTest(section);
+    else if (lessons.has(`test/${section?.part}`)) showTest(section, lessons.get(`test/${section.part}`));
   }
   if (runner) drawHints(`${section.name}/${runner.step.id}`);
   session.draw();
@@ -209,7 +208,7 @@ function link(one) {
 /** The hints that the teacher shows to everybody, of the step on the screen. */
 function drawHints(key) {
   const shown = room.hints.includes(key) && section.part === "lesson";
-  const step = shown && lessons.get(section.name).steps.find((s) => key === `${section.name}/${s.id}`);
+  const step = shown && lessons.get(`lessons/${section.name}`).steps.find((s) => key === `${section.name}/${s.id}`);
   const texts = step ? step.hints : [];
   if ($("hints").dataset.key === `${key} ${texts.length}`) return;
   $("hints").dataset.key = `${key} ${texts.length}`;

@@ -2,10 +2,11 @@
 // the events that come after it.
 
 /** The state of an answer of the API, with the seats as a Map by number. `titles`: of lessons and of their steps
- * (LESSON, LESSON/STEP) in the reader's language. */
+ * (LESSON, LESSON/STEP) and of the test's skills (test:SKILL) in the reader's language. */
 export function begin(data, titles = {}) {
   const seats = data.seats ?? [data.seat];
-  const steps = data.steps.map((one) => ({ ...one, title: titles[`${one.lesson}/${one.step}`] ?? one.title }));
+  const name = (one) => (one.part === "lesson" ? `${one.lesson}/${one.step}` : `test:${one.step}`);
+  const steps = data.steps.map((one) => ({ ...one, title: titles[name(one)] ?? one.title }));
   const lessons = data.lessons.map((one) => ({ ...one, title: titles[one.slug] ?? one.title }));
   const byNumber = new Map(seats.map((seat) => [seat.number, seat]));
   return { ...data, steps, lessons, seats: byNumber, mine: data.seat?.number ?? null };

@@ -3,6 +3,7 @@
 import { $, boot, copy, h, request, throttle } from "../page.js";
 import { Channel, showStatus } from "./channel.js";
 import { controls, shortcut } from "./controls.js";
+import { drawMoved } from "./moved.js";
 import { apply, begin } from "./state.js";
 import { tr } from "../texts.js";
 import { inLanguage, reasonOf } from "./texts.js";
@@ -97,9 +98,12 @@ async function destroy(code) {
   location.assign(inLanguage("/w"));
 }
 
-/** The results as a file; the token is in a header, so a link cannot bring them. */
+const FILES = { csv: "results.csv", json: "results", "moved.csv": "moved.csv" };
+
+/** The results as a file, without names where the wall hides them; the token is in a header, so no link brings them. */
 async function save(form) {
-  const reply = await fetch(`/api/rooms/${boot.code}/${form === "csv" ? "results.csv" : "results"}`, { headers });
+  const path = `${FILES[form]}?anonymous=${wall.anonymous}`;
+  const reply = await fetch(`/api/rooms/${boot.code}/${path}`, { headers });
   if (!reply.ok) {
     fail({ message: tr("The results could not be read."), fix: tr("Try again.") });
     return;
@@ -135,6 +139,7 @@ const acts = {
   anonymous: hideNames, message, end, remove,
   csv: () => save("csv"),
   json: () => save("json"),
+  moved: () => save("moved.csv"),
   link: () => copy(`${location.origin}/w/${boot.code}/wall/${token}`,
     tr("Teacher's link copied. Keep it to yourself.")),
 };
@@ -156,7 +161,7 @@ function draw() {
   controls($("acts"), wall, now(room), acts);
   tiles.draw(room, wall);
   drawProjected(room);
-  drawMoved(room);
+  drawMoved(room, wall);
 }
 const soon = throttle(draw, 60);
 
@@ -212,25 +217,6 @@ function answersOf(room, seat) {
   }));
 }
 
-const COLUMNS = [tr("Question"), tr("Answered both"), tr("Right before"), tr("Right after"), tr("Gained"), tr("Lost")];
-function drawMoved(room) {
-  const questions = room.steps.filter((step) => step.part === "before");
-  $("moved").hidden = !questions.length;
-  if (!questions.length) return;
-  const rows = questions.map((step) => {
-    const name = `${step.lesson}/${step.step}`;
-    const pairs = [...room.seats.values()]
-      .map((seat) => [seat.answers[`before:${name}`], seat.answers[`after:${name}`]])
-      .filter(([before, after]) => before && after);
-    const count = (test) => pairs.filter(([before, after]) => test(before.right, after.right)).length;
-    return [step.title, pairs.length, count((b) => b), count((b, a) => a), count((b, a) => a && !b),
-      count((b, a) => b && !a)];
-  });
-  $("moved-table").replaceChildren(h("table", {},
-    h("thead", {}, h("tr", {}, COLUMNS.map((name) => h("th", { scope: "col" }, name)))),
-    h("tbody", {}, rows.map((row) => h("tr", {}, row.map((cell) => h("td", {}, cell)))))));
-}
-
 // ---- beginning --------------------------------------------------------------------------------------------------
 async function start() {
   if (!token) {
@@ -258,6 +244,7 @@ async function start() {
   });
   wall.channel.start();
   setInterval(soon, 5000); // a deadline comes without an event
+  $("moved-csv").addEventListener("click", acts.moved);
   addEventListener("keydown", (e) => shortcut(e, acts));
 }
 
