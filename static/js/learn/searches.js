@@ -65,7 +65,7 @@ export function drawTrials(figure, data, runner) {
     const name = fill(word("trial_n"), { n: now.number });
     words.replaceChildren(
       loaded ? h("a", { href: `/s/${data.id}?trial=${now.number}`, target: "_blank", rel: "noopener" }, name) : name,
-      `: ${now.change || "–"}. `, h("span", { lang: "en" }, now.text || now.reason));
+      ": ", h("span", { lang: "en" }, `${now.change || "–"}. ${now.text || now.reason}`));
     back.disabled = shown === 1;
     next.disabled = all.disabled = shown === data.trials.length;
   }
