@@ -8,7 +8,9 @@ import { quiz } from "./quiz.js";
 import { MySession } from "./my_session.js";
 import { Seat } from "./seat.js";
 import { reasonOf } from "./texts.js";
-import { apply, begin, isOpen, sections } from "./state.js";
+import { apply, begin, isOpen, sections, timeOf } from "./state.js";
+import { tally } from "./tally.js";
+import { tr } from "../texts.js";
 
 const word = (key) => boot.words[key] ?? key;
 const say = (key, values) => fill(word(key), values);
@@ -125,6 +127,7 @@ function showLesson({ name, steps }, lesson) {
     onStep: (id) => {
       seat.post("steps", { step: key(id) }).catch(() => {});
       drawHints(key(id));
+      drawTally().catch(fail);
     },
     check: (id, answer, all) => check(key(id), answer, all),
     sessions: sessions(key),
@@ -181,7 +184,10 @@ let open = null;
 function draw() {
   $("state").hidden = !(room.paused || room.ended || late());
   $("state").textContent = room.ended ? word("ended")
-    : late() ? say("too_late", { time: when(room.deadline) }) : word("paused");
+    : late() ? say("too_late", { time: timeOf(room.deadline, boot.language) }) : word("paused");
+  $("until").hidden = room.deadline === null || late();
+  if (room.deadline !== null)
+    $("until").textContent = tr("Answers until {time}", { time: timeOf(room.deadline, boot.language) });
   $("message").hidden = !room.message;
   $("message").textContent = room.message;
   $("sections").replaceChildren(...sections(room).map(link));
@@ -191,6 +197,7 @@ function draw() {
     else if (lessons.has(`test/${section?.part}`)) showTest(section, lessons.get(`test/${section.part}`));
   }
   if (runner) drawHints(`${section.name}/${runner.step.id}`);
+  drawTally().catch(fail);
   session.draw();
 }
 const soon = throttle(draw, 60);
@@ -219,8 +226,25 @@ function drawHints(key) {
   }));
 }
 
+/** How the room answered the step on the screen, for a student who has it right. */
+async function drawTally() {
+  const step = runner?.step;
+  const key = step && `${section.name}/${step.id}`;
+  const own = key && mine().answers[key];
+  const shown = own?.right ? `${key} ${own.tries}` : "";
+  if ($("tally").dataset.shown === shown) return;
+  $("tally").dataset.shown = shown;
+  $("tally").hidden = true;
+  if (!shown) return;
+  const { answers } = await seat.get(`answers?step=${encodeURIComponent(key)}`);
+  if ($("tally").dataset.shown !== shown) return;
+  const last = JSON.stringify(own.last);
+  const rows = answers.map((row) => ({ ...row, right: JSON.stringify(row.answer) === last }));
+  $("tally").replaceChildren(h("h2", {}, tr("How the room answered")), tally(step.question, rows));
+  $("tally").hidden = false;
+}
+
 const late = () => room.deadline !== null && Date.now() / 1000 >= room.deadline;
-const when = (t) => new Date(t * 1000).toLocaleString(boot.language);
 
 setInterval(() => room && soon(), 5000); // a deadline comes without an event
 (seat.token ? enter() : askName()).catch((e) => {

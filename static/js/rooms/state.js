@@ -64,6 +64,10 @@ const fresh = (number, name, joined) => ({
 export const isOpen = (room, key) =>
   room.open_to === null || room.steps.findIndex((step) => step.key === key) <= room.open_to;
 
+/** A time in the reader's words, with its day: 25 Nov, 16:00. */
+export const timeOf = (t, language) => new Date(t * 1000).toLocaleString(language,
+  { weekday: "short", day: "numeric", month: "short", hour: "2-digit", minute: "2-digit" });
+
 export const PARTS = { before: "Test before", lesson: "Lesson", after: "Test after" };
 
 /** The parts of a room, each with its steps: the tests as one part each, every lesson as its own. */

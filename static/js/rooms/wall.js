@@ -4,7 +4,8 @@ import { $, boot, copy, h, request, throttle } from "../page.js";
 import { Channel, showStatus } from "./channel.js";
 import { controls, shortcut } from "./controls.js";
 import { drawMoved } from "./moved.js";
-import { apply, begin } from "./state.js";
+import { counted, tally } from "./tally.js";
+import { apply, begin, timeOf } from "./state.js";
 import { tr } from "../texts.js";
 import { inLanguage, reasonOf } from "./texts.js";
 import { Tiles, nameOf, stateOf } from "./tiles.js";
@@ -20,6 +21,7 @@ const headers = { "X-Teacher-Token": token };
 
 const wall = {
   room: null, online: [], sessions: {}, anonymous: localStorage.getItem(ANONYMOUS) === "1", channel: null,
+  tally: "", // the step whose answers the teacher shows
 };
 
 function fail(e) {
@@ -119,6 +121,31 @@ function hideNames() {
   draw();
 }
 
+const lessons = new Map(); // slug -> a promise of its JSON
+
+/** How the room answered the step that it is at, until the teacher hides it or the room goes on. */
+function showAnswers() {
+  const { key } = now(wall.room);
+  wall.tally = wall.tally === key ? "" : key;
+  draw();
+}
+
+async function drawTally(room) {
+  const step = now(room);
+  $("tally").hidden = wall.tally !== step.key;
+  if ($("tally").hidden) return;
+  const { lesson } = step;
+  if (!lessons.has(lesson))
+    lessons.set(lesson, request(`/api/rooms/${boot.code}/lessons/${lesson}?lang=${boot.language}`, { headers }));
+  const { question } = (await lessons.get(lesson)).steps.find((one) => one.id === step.step);
+  const rows = counted([...room.seats.values()].map((seat) => seat.answers[step.key]).filter(Boolean));
+  const text = JSON.stringify([step.key, rows]);
+  if ($("tally").dataset.drawn === text) return;
+  $("tally").dataset.drawn = text;
+  $("tally").replaceChildren(h("h2", {}, tr("How the room answered")),
+    rows.length ? tally(question, rows) : h("p", { class: "faint" }, tr("Nobody has answered this step yet.")));
+}
+
 /** The step that the room is at: the last open one, or the one where most seats are. */
 function now(room) {
   if (room.open_to !== null) return room.steps[room.open_to];
@@ -137,6 +164,7 @@ const acts = {
   all: () => order("pace", wall.room.open_to === null ? { step: now(wall.room).key } : {}),
   hint: () => order("hint", { step: now(wall.room).key }),
   anonymous: hideNames, message, end, remove,
+  tally: showAnswers,
   csv: () => save("csv"),
   json: () => save("json"),
   moved: () => save("moved.csv"),
@@ -157,7 +185,11 @@ function draw() {
   $("state").textContent = room.ended ? tr("The room has ended.") : closed ? tr("The deadline has passed.")
     : room.paused ? tr("The room is paused: answers are refused.")
       : tr("Everybody reads: {text}", { text: room.message });
+  $("until").hidden = room.deadline === null;
+  if (room.deadline !== null)
+    $("until").textContent = tr("Answers until {time}", { time: timeOf(room.deadline, boot.language) });
   drawNow(room, seats);
+  drawTally(room).catch(fail);
   controls($("acts"), wall, now(room), acts);
   tiles.draw(room, wall);
   drawProjected(room);
