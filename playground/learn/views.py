@@ -19,6 +19,7 @@ from django.utils.safestring import mark_safe
 from django.views.decorators.http import require_safe
 
 from playground.learn import facts, figures, forms, shelf, words
+from playground.learn.exam import bank
 from playground.learn.writing import markdown
 
 EXAMPLE = """---
@@ -83,13 +84,16 @@ def lesson(request: HttpRequest, slug: str) -> HttpResponse:
 
 @functools.cache
 def _guide() -> str:
-    """How a lesson is written, as safe HTML: the form in playground/lessons/README.md, and every function."""
+    """How a lesson is written, as safe HTML: the form in playground/lessons/README.md, the functions, the skills."""
     text = (shelf.FOLDER / "README.md").read_text(encoding="utf-8")
     form = text[text.index("## The form") : text.index("## In Python")].partition("\n")[2]
     figure = (figures.__doc__ or "").partition("KIND is one of:\n")[2].strip("\n")
     rows = "\n".join("| `{}` | {} |".format(*facts.use(name)) for name in sorted(facts.FUNCTIONS))
+    titles = {skill: variant.title for (skill, _), variant in bank.variants().items()}
+    skills = "\n".join(f"| `{skill}` | {title} |" for skill, title in titles.items())
     return markdown.unfilled(
-        f"{form}\n\nThe lines of each figure:\n\n{figure}\n\n| function | what it gives |\n|---|---|\n{rows}\n"
+        f"{form}\n\nThe lines of each figure:\n\n{figure}\n\n| function | what it gives |\n|---|---|\n{rows}\n\n"
+        f"| skill | what a room's test asks |\n|---|---|\n{skills}\n"
     )
 
 

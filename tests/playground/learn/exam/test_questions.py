@@ -96,3 +96,10 @@ def test_a_teachers_lesson_names_skills_and_a_wrong_one_has_its_line():
     assert lesson.skills == ("limit", "waves") and mistakes == []
     _, mistakes = learn.read(text.replace("waves", "dancing"))
     assert [(m.line, "dancing" in m.text, "limit" in m.fix) for m in mistakes] == [(4, True, True)]
+
+
+@pytest.mark.django_db
+def test_the_page_for_own_lessons_lists_the_skills(client):
+    page = client.get("/learn/own").content.decode()
+    for (skill, _), variant in VARIANTS.items():
+        assert f"<code>{skill}</code></td>\n<td>{variant.title}</td>" in page
