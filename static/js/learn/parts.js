@@ -35,17 +35,21 @@ export function pane(runner, id, name, replay) {
   const query = new URLSearchParams({ pane: name, lang: runner.step.language, ...(replay ? { replay: 1 } : {}) });
   const address = `/embed/${encodeURIComponent(id)}?${query}`;
   const title = runner.word(replay ? "recorded_pane" : "live_pane");
-  const place = h("div", { class: "session-pane" });
-  const show = () => place.replaceChildren(
-    h("iframe", { src: address, title, loading: "lazy", "data-session": id }),
-    h("a", { href: `/s/${id}`, target: "_blank", rel: "noopener" },
-      runner.word(replay ? "open_session" : "whole_session")));
+  const frame = h("iframe", { title, loading: "lazy", "data-session": id });
+  const link = h("a", { href: `/s/${id}`, target: "_blank", rel: "noopener" },
+    runner.word(replay ? "open_session" : "whole_session"));
+  const place = h("div", { class: "session-pane" }, frame, link);
+  const show = () => {
+    frame.src = address;
+    if (frame.parentNode !== place) place.replaceChildren(frame, link);
+  };
   if (replay) whenLoaded(runner, place, address, show);
   else show();
   return place;
 }
 
-/** Shows a recording if this server has it; else says what is missing and how it comes here. */
+/** Shows a recording if this server has it; else says what is missing and how it comes here. Its frame stands there
+ *  already, so that nothing moves under a finger. */
 async function whenLoaded(runner, place, address, show) {
   const reply = await fetch(address, { method: "HEAD" }).catch(() => null);
   if (reply?.status !== 404) {
