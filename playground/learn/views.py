@@ -1,7 +1,7 @@
 """The pages of the lessons.
 
 learn.html         lessons: rows as playground.learn.listed; boot = {lessons, words, language}
-learn_lesson.html  lesson; boot = {lesson: as playground.learn.lesson_json, words, language}
+learn_lesson.html  lesson; boot = {lesson: as playground.learn.lesson_json, next: {slug, title} | null, words, language}
 learn_own.html     guide: how a lesson is written; boot = {text: an example to begin with, words, language}
 """
 
@@ -75,11 +75,13 @@ def learn(request: HttpRequest) -> HttpResponse:
 @csp_update({"frame-src": [SELF]})
 @require_safe
 def lesson(request: HttpRequest, slug: str) -> HttpResponse:
-    try:
-        chosen = shelf.lesson(slug, words.language_of(request))
-    except KeyError:
-        raise Http404("There is no lesson at this address. All lessons are at /learn.") from None
-    return _page(request, "learn_lesson.html", {"lesson": forms.lesson_json(chosen)}, lesson=chosen)
+    lessons = shelf.library(words.language_of(request))
+    place = next((i for i, one in enumerate(lessons) if one.slug == slug), None)
+    if place is None:
+        raise Http404("There is no lesson at this address. All lessons are at /learn.")
+    after = next(({"slug": one.slug, "title": one.title} for one in lessons[place + 1 :]), None)
+    boot = {"lesson": forms.lesson_json(lessons[place]), "next": after}
+    return _page(request, "learn_lesson.html", boot, lesson=lessons[place])
 
 
 @functools.cache

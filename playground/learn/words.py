@@ -30,6 +30,7 @@ SCRIPT = {
     "next": gettext_noop("Next"),
     "wait": gettext_noop("Wait for the teacher"),
     "end": gettext_noop("End of the lesson"),
+    "go_on": gettext_noop("Go on: {title}"),
     "done": gettext_noop("done"),
     "not_yet": gettext_noop("not right yet"),
     "hint": gettext_noop("Show a hint"),

@@ -37,6 +37,7 @@ def test_every_lesson_is_walked_to_its_end(open_page, complaints, app, language,
             if step is not lesson.steps[-1]:
                 page.locator(".lesson-buttons .next").press("Enter")
         expect(page.locator(".lesson-end")).to_be_visible()
+        expect(page.locator(".next-part")).to_have_count(0 if lesson.slug == "which-next" else 1)
         assert page.locator(".step-link.wrong").count() == 0
     page.goto(f"{app.url}/learn?lang={language}")
     expect(page.locator(".lesson-card progress")).to_have_count(len(learn.library()))

@@ -52,6 +52,8 @@ def test_the_wall_shows_what_moved_between_the_two_tests(app, open_page, complai
     )
     wrong = {"memory": "matrix", "matrix": "memory"}[right(app, code, 1, "before", "binds")]
     give(ada, "before:binds", wrong)
+    ada.get_by_role("button", name="Go on: What a roofline is").click()
+    expect(ada.locator(".step-title")).to_have_text("Two speeds of a chip")
     ada.get_by_role("button", name="Test after").click()
     expect(ada.locator('[data-step="after:limit"] .lesson-code')).not_to_have_text(module)
     give(ada, "after:limit", right(app, code, 1, "after", "limit"))

@@ -29,9 +29,10 @@ class TestQuestion extends Question {
 /**
  * Shows the questions of a test in `element`.
  *   steps: [{key, step}], step as in a lesson (playground.learn.lesson_json), its blocks a module or a program
- *   answers: {key: {last, right, why}}; check(key, answer): as the runner's; locked(key); word(key)
+ *   answers: {key: {last, right, why}}; check(key, answer): as the runner's; locked(key); word(key);
+ *   end: what stands after the last question, or null
  */
-export function quiz(element, { steps, answers, check, locked, word }) {
+export function quiz(element, { steps, answers, check, locked, word, end }) {
   const items = steps.map(({ key, step }, place) => {
     const runner = {
       answers: {},
@@ -63,7 +64,7 @@ export function quiz(element, { steps, answers, check, locked, word }) {
     item.append(text, question.root);
     return item;
   });
-  element.replaceChildren(h("ol", { class: "quiz" }, items));
+  element.replaceChildren(h("ol", { class: "quiz" }, items), ...[end].filter(Boolean));
 }
 
 TestQuestion.prototype.fill = function fill(answer) {

@@ -1,6 +1,6 @@
 // A student's page: join, then the lessons at the teacher's pace. The server checks every answer and keeps it.
 import { $, answer, boot, h, request, throttle, Told } from "../page.js";
-import { mount } from "../learn/runner.js";
+import { leadOn, mount } from "../learn/runner.js";
 import { html } from "../learn/parts.js";
 import { fill } from "../texts.js";
 import { Channel, showStatus } from "./channel.js";
@@ -131,8 +131,19 @@ function showLesson({ name, steps }, lesson) {
     },
     check: (id, answer, all) => check(key(id), answer, all),
     sessions: sessions(key),
+    next: following,
   });
 }
+
+/** The part of the room after the one on the screen; null after the last one, and while it is shut. */
+function following() {
+  const list = sections(room);
+  const next = list[list.findIndex((one) => one.name === section.name) + 1];
+  if (!next || !isOpen(room, next.steps[0].key)) return null;
+  return { title: titleOf(next), open: () => show(next, true).catch(fail) };
+}
+
+const titleOf = (one) => (one.part === "lesson" ? one.title : word(`test_${one.part}`));
 
 /** The sessions of a lesson's steps, with the room's quota. */
 function sessions(key) {
@@ -162,6 +173,7 @@ function showTest({ steps }, test) {
     locked: (key) => !isOpen(room, key),
     check: (key, answer) => check(key, answer),
     word,
+    end: leadOn(following(), boot.words),
   });
   if (steps.some((step) => isOpen(room, step.key))) seat.post("steps", { step: steps[0].key }).catch(() => {});
 }
@@ -208,7 +220,7 @@ function link(one) {
   return h("button", {
     type: "button", class: "button small", "aria-current": one.name === section?.name ? "true" : null,
     disabled: !isOpen(room, one.steps[0].key), onclick: () => show(one, true).catch(fail),
-  }, one.part === "lesson" ? one.title : word(`test_${one.part}`),
+  }, titleOf(one),
   h("span", { class: "faint" }, ` ${say("answered", { done: answered, all: questions.length })}`));
 }
 
