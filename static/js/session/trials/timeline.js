@@ -1,5 +1,6 @@
 // The trials in a list: in the order of the log or another one, all or some of them. Only the rows in sight are drawn.
 import { $, h, throttle } from "../../page.js";
+import { tr } from "../../texts.js";
 import { hasEnded } from "../view.js";
 import { describe } from "../words.js";
 import { arranged } from "./order.js";
@@ -89,7 +90,7 @@ export class Timeline {
       row.key = key;
       row.node.replaceChildren(...content(one, isBest));
       row.node.dataset.state = stateOf(one);
-      row.node.title = one.why ? `${describe(one)}. Why: ${one.why}` : describe(one);
+      row.node.title = one.why ? tr("{trial}. Why: {why}", { trial: describe(one), why: one.why }) : describe(one);
     }
     const now = String(n === this.selected);
     if (row.node.getAttribute("aria-current") !== now) row.node.setAttribute("aria-current", now);
