@@ -60,8 +60,13 @@ function nothingYet(view) {
   return view.trials.size ? tr("No trial got a time.") : "";
 }
 
+let drawn = null; // the key of the best times that are drawn
+
 function drawBest(view) {
   const best = headline(view);
+  const key = JSON.stringify([[...view.best], [...view.fastest], Boolean(view.end), view.trials.size > 0]);
+  if (key === drawn) return;
+  drawn = key;
   if (!best) {
     $("best").replaceChildren(h("p", { class: "none" }, nothingYet(view)), ...stays(view));
     $("gap").replaceChildren();
