@@ -88,7 +88,8 @@ function drawBest(view) {
 function gap(j) {
   if (!j.gap) return [];
   if (launchBinds(j)) {
-    const words = tr("Launches bind it: the limit is {limit}, a launch takes about 4 µs.", { limit: time(j.ms / j.gap) });
+    const limit = time(j.ms / j.gap);
+    const words = tr("Launches bind it: the limit is {limit}, a launch takes about 4 µs.", { limit });
     return [h("div", { class: "gap-label" }, words)];
   }
   const share = Math.min(1, 1 / j.gap);
