@@ -16,7 +16,6 @@ from engine.session.fold.view import COUNTING
 from engine.strategies.api import Candidate
 from engine.words import baseline_name
 from sol import budget
-from sol.model.tiles import launch_binds
 
 CALL_TIMES = (
     "call_times",
@@ -90,8 +89,8 @@ def judge(
         words = f"{ms:.3g} ms {kind}, but it is not counted: {why}"
     else:
         words = f"{ms:.3g} ms {kind}{' for the whole module' if m.part else ''}, "
-        words += f"{_factor(m.ratio)} {baseline_name(m.baseline)}, {_over(gap, limit)}"
-        words += f" of {text.roof} ({text.words})" if text.guarded else ""
+        words += f"{_factor(m.ratio)} {baseline_name(m.baseline)}, {budget.times_limit(gap, limit)}"
+        words += f" of {text.roof} ({text.words})" if text.guarded and not budget.launch_binds(limit) else ""
         if theirs := m.part.get("region_eager_ms"):
             region = f"region {m.part['region']} alone {m.part['region_ms']:.3g} ms"
             words += f"; {region}, {_factor(theirs / m.part['region_ms'])} PyTorch's own {theirs:.3g} ms for it"
@@ -119,7 +118,7 @@ def judge_kernel(
         calls = any(line["name"] in CALL_TIMES for line in m.checks)
         how = "a call from Python" if calls else "measured"
         words = f"{ms:.3g} ms {how}, "
-        words += f"{_factor(m.ratio)} {baseline_name(m.baseline)}, {_over(gap, limit)}"
+        words += f"{_factor(m.ratio)} {baseline_name(m.baseline)}, {budget.times_limit(gap, limit)}"
         words += f"; the best in {cls} so far" if best else ""
     else:
         why = next(c["said"] for c in evidence if c["verdict"] == verdict)
@@ -145,11 +144,6 @@ def inherited(
             sentence = f"inherited from trial {same[-1]}, which has the same finding ({line['name']})"
             lines.append(integrity.check("lineage", line["verdict"], sentence))
     return lines
-
-
-def _over(gap: float, limit: float) -> str:
-    """How far a time is from the limit in ms."""
-    return "launch binds, far above the limit" if launch_binds(limit) else f"{gap:.2f} times the limit"
 
 
 def _factor(ratio: float) -> str:

@@ -8,7 +8,6 @@ from typing import Any
 
 from sol.figures.figure import Figure, axis, bar, layout
 from sol.figures.palette import CLEAR, FAINT, INK, LIMIT, class_name, colour
-from sol.model.tiles import LAUNCH_MS, launch_binds
 from sol.render import ms as time_words
 
 UNITS = {
@@ -71,15 +70,15 @@ SET_BY = {
 def sentence(report: Mapping[str, Any], cls: str, baseline: Run | None) -> str:
     """What the bars say: of the class that is drawn and with the very baseline that is drawn, no other."""
     bound = report["bounds"][cls]
-    theirs = f"; PyTorch takes {time_words(baseline.ms)} ({baseline.kind})" if baseline is not None else ""
-    if launch_binds(bound["ms"]):
-        text = f"Launch binds: starting one kernel takes about {time_words(LAUNCH_MS)}, far longer than the work itself"
-        return f"{text}{theirs}."
-    text = f"In {class_name(cls)} no kernel on {report['gpu']['title']} can be faster than {time_words(bound['ms'])}"
+    kernels = f"no kernel on {report['gpu']['title']}{bound.get('holds_for', '')}"
+    text = f"In {class_name(cls)} {kernels} can be faster than {time_words(bound['ms'])}"
+    if bound.get("launch_ms"):
+        text += f", but starting one takes about {time_words(bound['launch_ms'])}, which binds it"
+        return f"{text}{f'; PyTorch takes {time_words(baseline.ms)} ({baseline.kind})' if baseline else ''}."
     if bound["bound_by"] in SET_BY:
         text += f", a limit set by {SET_BY[bound['bound_by']]}"
     if baseline is not None:
-        text += theirs
+        text += f"; PyTorch takes {time_words(baseline.ms)} ({baseline.kind})"
         text += f", {baseline.ms / bound['ms']:.2f} times that" if bound["ms"] > 0 else ""
     lever = next((x["title"] for x in report.get("levers", ()) if x["action"] != "lower_class"), "")
     return f"{text}.{f' The first thing to try: {lever[0].lower()}{lever[1:]}.' if lever else ''}"

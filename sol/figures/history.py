@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from sol.budget import launch_binds
 from sol.figures.figure import Figure, across, apart, axis, beside, down, layout, scatter, ticks
 from sol.figures.palette import BAD, FAINT, INK, class_name, colour, marker, rounded_log10
-from sol.model.tiles import launch_binds
 
 WIDE = 6  # speedups that span more than this get a log axis; a few tenths are read better on a plain one
 

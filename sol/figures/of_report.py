@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from sol.budget import launch_binds
 from sol.figures.breakdown import Run, breakdown
 from sol.figures.figure import Figure
 from sol.figures.roofline import Point, roofline, roofs_of_report
-from sol.model.tiles import LAUNCH_MS, launch_binds
+from sol.model.tiles import LAUNCH_MS
 from sol.render import ms as time_words
 
 Report = Mapping[str, Any]  # a sol.report as plain data

@@ -39,11 +39,6 @@ L2_FIT = 0.7  # share of the L2 that can keep panels across waves
 OVERLAP = {"wgmma": 8.0, "mma": 4.0, "simt": 1.1}
 
 
-def launch_binds(limit_ms: float) -> bool:
-    """Return True if a launch takes so much longer than a limit that a multiple of the limit says nothing."""
-    return limit_ms < LAUNCH_MS / 4
-
-
 @dataclass(frozen=True)
 class Product:
     """The product. Sizes in bytes per element; `extra_*`: the epilogue's work per output element."""

@@ -27,6 +27,7 @@ PLOT = "document.getElementById('{}-plot')"
 def page(open_page, finished):
     page = open_page(finished["view"])
     page.wait_for_selector("#history-plot .main-svg", timeout=30_000)
+    page.wait_for_selector("#limit:not(:empty)")  # the last that can move a chart
     return page
 
 
@@ -74,7 +75,9 @@ def test_the_chosen_trial_is_marked_without_a_question_to_the_server(page, finis
 
 
 def test_a_click_on_a_mark_chooses_the_trial(page):
-    box = page.locator("#history-plot .scatterlayer .points path").first.bounding_box()
+    mark = page.locator("#history-plot .scatterlayer .points path").first
+    mark.scroll_into_view_if_needed()
+    box = mark.bounding_box()
     page.mouse.click(box["x"] + box["width"] / 2, box["y"] + box["height"] / 2)
     expect(page.locator('#timeline .trial[aria-current="true"]')).to_have_attribute("data-trial", "1")
 

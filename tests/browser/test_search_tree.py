@@ -68,6 +68,7 @@ def test_the_tree_shows_where_each_trial_comes_from(app, open_page, recorded, co
     events = app.get(f"/api/sessions/{recorded[3:]}/events?limit=2000")["events"]
     parents = [e["data"].get("parent") for e in events if e["kind"] == "trial.proposed"]
     assert any(parents)
+    expect(page.locator("#tree [role=treeitem]")).to_have_count(len(whole))  # its module is loaded now
     assert [tuple(row) for row in items(page)] == walk(parents)
     expect(page.locator("#timeline")).to_be_hidden()
     assert page.url.endswith("as=tree")

@@ -14,7 +14,7 @@ from typing import Any
 from engine.evaluate.integrity.texts.symbols import plain_name
 from engine.evaluate.timing.steadiness import TIMES
 from engine.words import count
-from sol.model.tiles import launch_binds
+from sol.budget import launch_binds, times_limit
 
 PASSED, UNSEEN, MINOR, LIBRARY, GAMING = "passed", "not looked at", "minor", "library only", "gaming"
 WRONG = "wrong"  # in the evidence of a raw kernel's trial that failed
@@ -140,5 +140,5 @@ def of_limit(gap: float, limit: float, too_fast: float) -> dict[str, str]:
         return check(
             "limit", GAMING, f"below {too_fast:.0%} of the limit of {limit:.3g} ms: no honest kernel does that"
         )
-    words = "launch binds, far above the limit" if launch_binds(limit) else f"{gap:.2f} times the limit"
-    return check("limit", PASSED, f"{words} of {limit:.3g} ms")
+    far = ", far above the limit" if launch_binds(limit) else ""
+    return check("limit", PASSED, f"{times_limit(gap, limit)}{far} of {limit:.3g} ms")

@@ -16,8 +16,8 @@ from engine.session.fold.reduce import View
 from engine.session.fold.view import Trial
 from engine.words import class_name
 from sol import lever_check
+from sol.budget import launch_binds
 from sol.levers import Lever
-from sol.model.tiles import launch_binds
 
 Report = Mapping[str, Any]  # a sol.report as plain data
 NEAR = 1.1  # times the limit: more trials gain little

@@ -26,6 +26,7 @@ import { WhatIfButton } from "./replay/what_if_button.js";
 import { Profile } from "../profile.js";
 import { refusalOf } from "../refusal.js";
 
+const LATE = 40; // ms after the last key until the other panes follow the list, so that a key held down only moves it
 const session = boot.session;
 const log = []; // every event, in order, for replays
 const live = initial();
@@ -72,13 +73,15 @@ function trialNow() {
 }
 
 // ---- panes ------------------------------------------------------------------------------------------------------
-const choose = (n) => {
+const choose = (n, byKey = false) => {
   place.trial = n;
   chosen = true;
   if (place.diff === n) place.diff = null;
-  keep();
-  draw();
+  if (byKey) timeline.select(n);
+  (byKey ? late : follow)();
 };
+const follow = () => { keep(); draw(); };
+const late = debounce(follow, LATE);
 const timeline = new Timeline(choose, place);
 const trialsAs = new TrialsAs(choose, place, () => {
   keep();
@@ -130,12 +133,12 @@ tablist(document.querySelector(".panes-nav"), (tab) => {
 function draw() {
   const now = view();
   const n = trialNow();
+  timeline.notRun = whatIf.draw(log, now);
+  trialsAs.draw(now, n, timeline.notRun);
+  timeline.draw(now, n); // before the rest, since it reads the layout
   drawHeader(now, info);
   notice.draw(live);
   notice.keep();
-  timeline.notRun = whatIf.draw(log, now);
-  trialsAs.draw(now, n, timeline.notRun);
-  timeline.draw(now, n);
   arrangement.draw(now);
   const none = now.end ? "There was no trial." : "Trials appear here as they happen.";
   $("timeline-empty").textContent = now.trials.size ? "No trial fits. Show all trials, or find other words." : none;
@@ -154,7 +157,7 @@ function draw() {
   turns.draw(log, now, replayTo);
   keyForm.draw(live);
   if (live.seq < info.last) return; // the rest once the log is loaded
-  charts.draw(now, n);
+  charts.draw(now, n, !live.end);
   limit.draw(now);
 }
 const soon = throttle(draw, 60);

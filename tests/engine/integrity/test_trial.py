@@ -75,7 +75,7 @@ def test_the_precision_of_guarded_products_is_what_they_multiply_in():
 def test_nothing_is_faster_than_the_hardware():
     assert trial.of_limit(0.85, 0.3, 0.9)["verdict"] == "gaming"
     assert trial.of_limit(1.2, 0.3, 0.9)["said"] == "1.20 times the limit of 0.3 ms"
-    assert trial.of_limit(4078.0, 2e-6, 0.9)["said"] == "launch binds, far above the limit of 2e-06 ms"
+    assert trial.of_limit(4078.0, 2e-6, 0.9)["said"] == "bound by launches, far above the limit of 2e-06 ms"
 
 
 def test_cupti_spans_begin_after_the_flush_and_the_hold():

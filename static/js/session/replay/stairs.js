@@ -50,7 +50,7 @@ export function draw(one, run, eps, width, title) {
     if (ms !== null && (best === null || ms < best)) best = ms;
     return best === null ? null : speed(best);
   });
-  const top = launchBinds(limit) ? null : speed(limit), stop = top === null ? null : top / (1 + eps);
+  const top = launchBinds({ ms: limit, gap: 1 }) ? null : speed(limit), stop = top === null ? null : top / (1 + eps);
   const known = trials.filter(({ ms }) => ms !== null).map(({ ms }) => speed(ms));
   const y = scale(Math.min(1, ...known) * 0.92, Math.max(1, top ?? 1, ...known) * 1.06);
   const right = width - RIGHT, step = (right - LEFT) / Math.max(1, trials.length);

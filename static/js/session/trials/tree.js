@@ -43,7 +43,7 @@ export function led(rows, key, pressed) {
 export class Tree {
   /**
    * `list`: an empty <ul>; `label`: of the tree; `of`: what a row shows, {label(key), content(key), version(key)};
-   * a row is built anew when its version changes; `pick(key)`: a person chooses a node.
+   * a row is built anew when its version changes; `pick(key, byKey)`: a person chooses a node.
    */
   constructor(list, label, of, pick) {
     Object.assign(this, { list, of, pick, rows: [], items: new Map() });
@@ -60,7 +60,7 @@ export class Tree {
       e.preventDefault();
       e.stopPropagation();
       if (to === null) return;
-      pick(to);
+      pick(to, true);
       this.focus();
     });
   }

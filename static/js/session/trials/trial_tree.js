@@ -9,11 +9,14 @@ import { arranged } from "./order.js";
 import { Tree } from "./tree.js";
 
 export class TrialTree {
-  /** `choose(n)`: a person selects a trial; `place`: {as, show, find}, `as`: tree while the tree is shown. */
+  /** `choose(n, byKey)`: a person selects a trial; `place`: {as, show, find}, `as`: tree while the tree is shown. */
   constructor(choose, place) {
     Object.assign(this, { choose, place, key: null });
     const of = { label: (n) => this.label(n), content: (n) => this.content(n), version: (n) => this.version(n) };
-    this.tree = new Tree($("tree"), "Search tree", of, choose);
+    this.tree = new Tree($("tree"), "Search tree", of, (n, byKey) => {
+      this.tree.choose(n); // the rest of the page may follow later
+      choose(n, byKey);
+    });
     addEventListener("keydown", (e) => this.press(e));
   }
 
@@ -23,7 +26,11 @@ export class TrialTree {
     if (!step || this.place.as !== "tree" || !rows.length || !isLetter(e)) return;
     e.preventDefault();
     const at = rows.findIndex((row) => row.key === this.selected);
-    this.choose(rows[Math.min(rows.length - 1, Math.max(0, at + step))].key);
+    const to = rows[Math.min(rows.length - 1, Math.max(0, at + step))].key;
+    this.tree.choose(to);
+    this.selected = to;
+    this.tree.reveal($("timeline-scroll"));
+    this.choose(to, true);
     const scroller = $("timeline-scroll"); // on a telephone, the page scrolls
     this.tree.focus({ preventScroll: scroller.scrollHeight > scroller.clientHeight + 1 });
   }
