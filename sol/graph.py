@@ -74,7 +74,8 @@ class Op:
     """One operation. `inputs` names tensors; `attrs` holds every other argument by its ATen name.
 
     `line`: the line of the pasted module that calls it, if known. `module`: the torch.nn module that it belongs to
-    ("LSTM"), or "".
+    ("LSTM"), or "". `unmasked`: of an operation that masks attention scores by a mask that is the same in every call,
+    the share of scores that the mask leaves.
     """
 
     name: str
@@ -84,6 +85,7 @@ class Op:
     attrs: dict[str, Any] = field(default_factory=dict)
     line: int | None = None
     module: str = ""
+    unmasked: float = 1.0
 
 
 def _external(ops: Iterable[Op]) -> set[str]:

@@ -17,7 +17,8 @@ print(json.dumps(sorted(sys.modules)))
 c = Client()
 program = c.get("/api/examples").json()["examples"][0]["text"]
 made = c.post("/api/sessions", {"source": program, "source_kind": "program"}, content_type="application/json").json()
-for path in ("/", "/gallery", "/healthz", "/language", "/language/E204", "/api/explain?word=tile",
+for path in ("/", "/gallery", "/gallery/suite/bmm", "/gallery/compare", "/healthz",
+             "/language", "/language/E204", "/api/explain?word=tile",
              "/learn", "/learn/own", "/learn/when-to-stop?lang=ko", "/api/lessons",
              "/s/" + made["id"], "/s/" + made["id"] + "/fork", "/embed/" + made["id"], "/card/" + made["id"] + ".png",
              "/api/sessions/" + made["id"], "/api/figures/" + made["id"], "/api/engines", "/api/openapi.json"):
