@@ -2,6 +2,7 @@
 
 import io
 import os
+import shutil
 import subprocess
 import sys
 
@@ -27,7 +28,10 @@ def operators(graph):
     return [str(n.target) for n in graph.nodes if "ucutlass" in str(n.target)]
 
 
-@pytest.mark.parametrize("backend", ["eager", "aot_eager"])
+COMPILER = pytest.mark.skipif(shutil.which("g++") is None, reason="inductor needs a C++ compiler")
+
+
+@pytest.mark.parametrize("backend", ["eager", "aot_eager", pytest.param("inductor", marks=COMPILER)])
 def test_torch_compile_takes_it_in_one_graph(two, backend):
     _, fast, x, right = two
     torch._dynamo.reset()
