@@ -18,7 +18,9 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
+from engine import start
 from engine.door import Door
+from engine.forks import Forked, Forks, Unable
 
 MAX_REPLY = 16 * 1024 * 1024
 _REPOSITORY = Path(__file__).resolve().parents[1]
@@ -42,33 +44,43 @@ class JsonProcess:
     """Starts `args` and exchanges JSON objects with it. Not thread safe: one caller at a time.
 
     The child leads its own session, so that `close` also ends every process that it started. `door`: it also gets a
-    Unix socket for descriptors, whose number is in its environment under that name; `door` here is our side.
+    Unix socket for descriptors, whose number is in its environment under that name; `door` here is our side. `forks`:
+    where this child may be a fork of one that has imported already; `args` are then engine.start's.
     """
 
     def __init__(
-        self, args: Sequence[str], *, env: Mapping[str, str] | None = None, name: str = "worker", door: str = ""
-    ):
+        self, args: Sequence[str], *, env: Mapping[str, str] | None = None, name: str = "worker", door: str = "",
+        forks: Forks | None = None,
+    ):  # fmt: skip
         self.name = name
         self.door = Door() if door else None
         if self.door is not None:
             env = {**(os.environ if env is None else env), door: str(self.door.inside)}
         self._stderr = tempfile.TemporaryFile()  # noqa: SIM115 - open as long as the child
         self._buffer = b""
-        self._process = subprocess.Popen(
-            list(args),
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=self._stderr,
-            env=None if env is None else dict(env),
-            start_new_session=True,
-            pass_fds=() if self.door is None else (self.door.inside,),
-        )
+        self._process = self._start(list(args), None if env is None else dict(env), forks)
         if self.door is not None:
             self.door.started()
 
+    def _start(self, args: list[str], env: dict[str, str] | None, forks: Forks | None) -> subprocess.Popen | Forked:
+        passed = () if self.door is None else (self.door.inside,)
+        if forks is not None:
+            module, *arguments = start.module_of(args)
+            with contextlib.suppress(Unable):
+                return forks.start(module, arguments, os.environ if env is None else env, self._stderr.fileno(), passed)
+        return subprocess.Popen(
+            args, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self._stderr, env=env, start_new_session=True,
+            pass_fds=passed,
+        )  # fmt: skip
+
     @property
     def pid(self) -> int:
+        """0 for a fork that has not started yet."""
         return self._process.pid
+
+    @property
+    def forked(self) -> bool:
+        return isinstance(self._process, Forked)
 
     @property
     def alive(self) -> bool:
@@ -132,8 +144,11 @@ class JsonProcess:
     def close(self) -> None:
         """End the child and everything in its session. Safe to call twice."""
         if self._process.poll() is None:
-            with contextlib.suppress(ProcessLookupError):
-                os.killpg(self._process.pid, signal.SIGKILL)
+            if self.forked:
+                self._process.kill()
+            else:
+                with contextlib.suppress(ProcessLookupError):
+                    os.killpg(self._process.pid, signal.SIGKILL)
             self._process.wait()
         for pipe in filter(None, (self._process.stdin, self._process.stdout, self.door)):
             with contextlib.suppress(OSError):

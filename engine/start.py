@@ -31,6 +31,11 @@ def command(module: str, *arguments: str) -> list[str]:
     return [sys.executable, "-m", "engine.start", module, *arguments]
 
 
+def module_of(command: list[str]) -> list[str]:
+    """The module and its arguments in what `command` returned."""
+    return command[command.index("engine.start") + 1 :]
+
+
 if __name__ == "__main__":
     del sys.argv[0]
     with importing():

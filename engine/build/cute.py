@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from dsl.lower import Source
-from engine import start
+from engine import forks, start
 from engine.build import limited, toolchain
 from engine.build.cache import Cache, content_key
 from engine.build.limited import BuildError
@@ -85,6 +85,7 @@ class CuteBuilder:
     def __init__(self, cache: Cache, *, memory: int = MEMORY, command: list[str] | None = None):
         self.cache, self.memory = cache, memory
         self._command = command or start.command("engine.build.cute_worker")
+        self._forks = forks.of(self._environment()) if command is None else None
         self._process: JsonProcess | None = None
 
     def warm(self, cancelled: Callable[[], bool] = lambda: False) -> dict:
@@ -133,7 +134,9 @@ class CuteBuilder:
     def _ask(self, message: dict, seconds: float, cancelled: Callable[[], bool]) -> dict:
         if self._process is None or not self._process.alive:
             self.close()
-            self._process = JsonProcess(self._command, env=self._environment(), name="CuTe DSL compiler")
+            self._process = JsonProcess(
+                self._command, env=self._environment(), name="CuTe DSL compiler", forks=self._forks
+            )
         process, over_limit = self._process, []
 
         def stop() -> bool:

@@ -13,23 +13,25 @@ from collections.abc import Callable
 
 from engine.sandbox.process import Sandbox, SandboxEnded, default_memory
 
-_waiting: dict[tuple[bool, str, bool, tuple[str, ...]], list[Sandbox]] = {}
+_waiting: dict[tuple[bool, str, bool, tuple[str, ...], tuple[str, ...]], list[Sandbox]] = {}
 _lock = threading.Lock()
 TORCH = ("torch",)
 
 
 def warm(
-    *, gpu: bool = False, visible: str = "", local_user: bool = False, preload: tuple[str, ...] = TORCH, many: int = 1
-) -> None:
+    *, gpu: bool = False, visible: str = "", local_user: bool = False, preload: tuple[str, ...] = TORCH,
+    late: tuple[str, ...] = (), many: int = 1,
+) -> None:  # fmt: skip
     """Start children in the background until `many` wait. Raises SessionRefused if the sandbox is missing."""
-    key = (gpu, visible, local_user, preload)
+    key = (gpu, visible, local_user, preload, late)
     with _lock:
         waiting = _waiting.setdefault(key, [])
         for box in [box for box in waiting if not box.alive]:
             waiting.remove(box)
             box.close()
         while len(waiting) < many:
-            waiting.append(Sandbox(gpu=gpu, visible=visible, local_user=local_user, preload=preload).start(wait=False))
+            box = Sandbox(gpu=gpu, visible=visible, local_user=local_user, preload=preload, late=late)
+            waiting.append(box.start(wait=False))
 
 
 def take(
@@ -38,6 +40,7 @@ def take(
     visible: str = "",
     local_user: bool = False,
     preload: tuple[str, ...] = TORCH,
+    late: tuple[str, ...] = (),
     memory_bytes: int | None = None,
     timeout: float = 60.0,
     cancelled: Callable[[], bool] | None = None,
@@ -45,13 +48,13 @@ def take(
     """A ready child, warm or new; the caller closes it. A start that fails, or takes longer than `timeout` seconds on a
     busy machine, is tried once more, without the fork server. Raises SessionRefused, SandboxEnded."""
     with _lock:
-        waiting = _waiting.get((gpu, visible, local_user, preload))
+        waiting = _waiting.get((gpu, visible, local_user, preload, late))
         box = waiting.pop(0) if waiting else None
     for forks in (True, False):
         if box is None or not box.alive:
             if box is not None:
                 box.close()
-            box = Sandbox(gpu=gpu, visible=visible, local_user=local_user, preload=preload, forks=forks)
+            box = Sandbox(gpu=gpu, visible=visible, local_user=local_user, preload=preload, late=late, forks=forks)
             box.start(wait=False)
         box.memory_bytes = memory_bytes or default_memory()
         try:

@@ -48,7 +48,8 @@ class Sandbox:
     """A confined child that answers requests. `gpu`: it gets the NVIDIA devices and must see CUDA; `visible`: which of
     several GPUs, as CUDA_VISIBLE_DEVICES names it ("": those that this process sees).
 
-    `memory_bytes` bounds the resident memory of all its processes. It imports `preload` before it reports ready.
+    `memory_bytes` bounds the resident memory of all its processes. It imports `preload` and then `late` before it
+    reports ready; `late`: what few texts need and may start CUDA, so that it has a fork server of its own.
     `local_user`: the text comes from the person who runs the engine, so a weak sandbox is enough. `forks`: it may be a
     fork of the fork server. Raises SessionRefused("sandbox_missing") if the sandbox is weak and `local_user` is false.
     """
@@ -60,11 +61,13 @@ class Sandbox:
         visible: str = "",
         memory_bytes: int | None = None,
         preload: tuple[str, ...] = ("torch",),
+        late: tuple[str, ...] = (),
         local_user: bool = False,
         cpu_seconds: int | None = None,
         forks: bool = True,
     ):
-        self.gpu, self.visible, self.preload, self.local_user, self.forks = gpu, visible, preload, local_user, forks
+        self.gpu, self.visible, self.preload, self.late = gpu, visible, preload, late
+        self.local_user, self.forks = local_user, forks
         self.memory_bytes = memory_bytes or default_memory()
         self.cpu_seconds = cpu_seconds or 3600 * (os.cpu_count() or 1)  # per process, over all its threads
         self.mode = ""
@@ -117,11 +120,11 @@ class Sandbox:
         self._stacks, self.door = Stacks(), Door()
         inherited = {"requests": request_r, "replies": reply_w, "stacks": self._stacks.fd, "door": self.door.inside}
         arguments = [str(inherited[name]) for name in ("requests", "replies", "stacks")]
-        arguments += [str(self.cpu_seconds), "gpu" if self.gpu else "cpu", *self.preload]
+        arguments += [str(self.cpu_seconds), "gpu" if self.gpu else "cpu", *self.preload, *self.late]
         try:
             self._started = launch.start(
                 self.mode, arguments, self.preload, {**inherited, **self._regions}, printed_w, gpu=self.gpu,
-                visible=self.visible, forks=self.forks,
+                visible=self.visible, forks=self.forks, late=self.late,
             )  # fmt: skip
         except BaseException:
             for fd in (self._request, self._reply, printed_r, self._stacks.fd, *self._regions.values()):

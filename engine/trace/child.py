@@ -10,6 +10,7 @@ from __future__ import annotations
 import contextlib
 import functools
 import itertools
+import json
 import re
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -89,9 +90,20 @@ def _attempt(source: str, fake: bool) -> dict:
             "init_inputs": "get_init_inputs" in loaded.namespace,
             "fake": fake,
             "by": by,
+            "values": _plain_values(inputs),
             "torch": torch.__version__,
         },
     }
+
+
+def _plain_values(inputs: tuple[Any, ...]) -> str:
+    """The arguments that are no tensors, whose values the graph holds, as a JSON list; "" if one is no plain value."""
+    import torch
+    from torch.utils._pytree import tree_leaves
+
+    values = [v for v in tree_leaves(inputs) if not isinstance(v, torch.Tensor)]
+    plain = all(isinstance(v, (bool, int, float, str, type(None))) for v in values)
+    return json.dumps(values) if plain else ""
 
 
 @contextlib.contextmanager

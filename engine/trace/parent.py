@@ -26,7 +26,8 @@ PRELOAD = ("torch", "engine.trace.warm")
 
 @dataclass(frozen=True)
 class Traced:
-    """`title`: a short name for the page. `has`: {class, inputs_from, init_inputs, fake, by, torch}."""
+    """`title`: a short name for the page. `has`: {class, inputs_from, init_inputs, fake, by, values, torch}; `values`:
+    JSON of the arguments that are no tensors, or ""."""
 
     graph: OpGraph
     title: str

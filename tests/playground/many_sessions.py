@@ -23,7 +23,7 @@ import sys
 import tempfile
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from engine.evaluate.timing import gpu_condition
@@ -84,10 +84,10 @@ class Sampler(threading.Thread):
         return inside[-1] - inside[0] if inside else 0.0
 
 
-def body(number: int, trials: int, device: str) -> dict:
-    """Small modules for a CPU, those of engine/problems for a GPU."""
+def body(number: int, trials: int, device: str, without: frozenset[str] = frozenset()) -> dict:
+    """Small modules for a CPU, those of engine/problems for a GPU, but for some."""
     if device == "cuda":
-        problems = sorted((ROOT / "engine/problems").glob("[a-z]*.py"))
+        problems = [p for p in sorted((ROOT / "engine/problems").glob("[a-z]*.py")) if p.stem not in without]
         source = problems[(number * 7) % len(problems)].read_text()  # of every kind, not the first ones of the alphabet
     elif number == 0:
         source = LOOPING
@@ -99,8 +99,11 @@ def body(number: int, trials: int, device: str) -> dict:
 class Play:
     """An app in a fresh folder with one engine. `limit`: seconds after which a run is given up."""
 
-    def __init__(self, folder: str, trials: int, device: str, limit: float, compilers: str = ""):
-        self.trials, self.device, self.limit = trials, device, limit
+    def __init__(
+        self, folder: str, trials: int, device: str, limit: float, compilers: str = "",
+        without: frozenset[str] = frozenset(),
+    ):  # fmt: skip
+        self.trials, self.device, self.limit, self.without = trials, device, limit, without
         self.folder = folder
         self.house = House(
             Path(folder), UCUTLASS_LEASE_SECONDS="5", UCUTLASS_TRUST_PROXY="1", UCUTLASS_COMPILERS=compilers
@@ -119,6 +122,8 @@ class Play:
             self.house.environ["UCUTLASS_CACHE"] = f"{self.folder}/{cache}"
         self.start_engine()
         while not self.house.get("/healthz")["engines"]:
+            if self.engine.poll() is not None:
+                raise RuntimeError(f"the engine ended; see its log:\n{self.engine_log[-2000:]}")
             time.sleep(0.1)
         if self.device == "cuda":
             self.wait_until_warm()
@@ -144,7 +149,7 @@ class Play:
 
     def submit(self, number: int) -> dict:
         address = {"X-Forwarded-For": f"10.0.0.{number + 1}"}
-        return self.house.post("/api/sessions", body(number, self.trials, self.device), **address)
+        return self.house.post("/api/sessions", body(number, self.trials, self.device, self.without), **address)
 
     def ended(self, session_id: str) -> bool:
         log = self.rows.log(session_id)
@@ -162,10 +167,13 @@ class Play:
         return done
 
     @property
+    def engine_log(self) -> str:
+        return (self.house.var / "engine.log").read_text(errors="replace")
+
+    @property
     def lanes(self) -> list[tuple[float, float, str]]:
         """(from, to, session) of every use of a GPU's lane, from the engine's log."""
-        text = (self.house.var / "engine.log").read_text(errors="replace")
-        uses = re.findall(r"gpu\d+ used by (\S+) for ([\d.]+) s until ([\d.]+)", text)
+        uses = re.findall(r"gpu\d+ used by (\S+) for ([\d.]+) s until ([\d.]+)", self.engine_log)
         return [(float(until) - float(seconds), float(until), session) for session, seconds, until in uses]
 
     def ahead(self, session_id: str, began: float, ended: float) -> float:
@@ -183,6 +191,7 @@ class Play:
         first = next((e["t"] for e in events if e["kind"] in ENDS), None)
         of_cpu = {0: "loops", 1: "paused"} if self.device != "cuda" else {}
         texts = {e["data"]["trial"]: e["data"]["program"] for e in events if e["kind"] == "trial.proposed"}
+        steps = [(round(e["t"] - created, 2), e["data"].get("step") or e["kind"]) for e in events]
         measured = [e["data"] for e in events if e["kind"] == "trial.measured"]
         times = {texts[m["trial"]]: {"ms": m["time"]["ms"], "ratio": m["ratio"]} for m in measured}
         return {
@@ -195,18 +204,19 @@ class Play:
             "gpu_s": round(sum(t - f for f, t, session in self.lanes if session == session_id), 2),
             "spent": end["data"].get("spent", {}) if end else {}, "trials": end["data"]["trials"] if end else None,
             "unsteady": sum("unsteady" in (m["time"].get("device") or {}) for m in measured), "times": times,
+            "steps": [step for step in steps if first is None or step[0] <= first - created],
         }  # fmt: skip
 
 
 def play(
     sessions: int, trials: int, kills: int, limit: float, device: str = "modelled:h200", compilers: str = "",
-    alone: int = 0, write: Callable[[dict], None] = lambda result: None,
+    alone: int = 0, write: Callable[[dict], None] = lambda result: None, without: frozenset[str] = frozenset(),
 ) -> dict:  # fmt: skip
     """The rows and the totals. `alone`: how many sessions run alone afterwards; `write` gets the results before that,
     too."""
     with (
         tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder,
-        Play(folder, trials, device, limit, compilers) as app,
+        Play(folder, trials, device, limit, compilers, without) as app,
     ):
         began = time.time()
         replies = [app.submit(number) for number in range(sessions)]
@@ -222,24 +232,24 @@ def play(
             "most_bytes": max(resident for _, _, resident in app.sampler.samples),
             "cpu_seconds": round(app.sampler.cpu_between(began, began + seconds), 1),
             "sessions": [app.row(number, i) for number, i in enumerate(ids)], "alone": [],
-            "engine_log": [line for line in (app.house.var / "engine.log").read_text(errors="replace").splitlines()
-                           if " used by " not in line][-60:],
+            "engine_log": [line for line in app.engine_log.splitlines() if " used by " not in line][-60:],
         }  # fmt: skip
         write(result)
-        if alone:
-            result["alone"] = one_by_one(app, alone)
+        for row in one_by_one(app, alone):
+            result["alone"].append(row)
+            write(result)
         return result
 
 
-def one_by_one(app: Play, sessions: int) -> list[dict]:
-    """The same sessions again, each with the machine to itself."""
-    kill(app.engine)
-    app.fresh_engine("second")
-    ids = []
+def one_by_one(app: Play, sessions: int) -> Iterator[dict]:
+    """The same sessions again, each with the machine to itself, by an engine that knows nothing of the others."""
+    if sessions:
+        kill(app.engine)
+        app.fresh_engine("second")
     for number in range(sessions):
-        ids.append(app.submit(number)["id"])
-        app.wait(ids[-1:])
-    return [app.row(number, i) for number, i in enumerate(ids)]
+        alone = app.submit(number)["id"]
+        app.wait([alone])
+        yield app.row(number, alone)
 
 
 def differences(result: dict) -> list[tuple[float, str]]:
@@ -286,9 +296,11 @@ def main() -> int:
     parser.add_argument("--limit", type=float, default=1500.0, help="seconds")
     parser.add_argument("--device", default="modelled:h200")
     parser.add_argument("--alone", type=int, default=0, help="on a GPU: so many of them again, each alone")
+    parser.add_argument("--without", default="", metavar="NAME,..", help="on a GPU: modules that are too large for it")
     parser.add_argument("--json", type=Path)
     args = parser.parse_args()
     typed = f"--device {args.device} --sessions {args.sessions} --trials {args.trials} --alone {args.alone}"
+    typed += f" --without {args.without}" if args.without else ""
     about = gpu_condition.about(f"python -m tests.playground.many_sessions {typed}", gpu_condition.read())
 
     def write(result: dict) -> None:
@@ -297,11 +309,12 @@ def main() -> int:
             args.json.write_text(json.dumps(about | result, indent=1) + "\n")
 
     result = play(
-        args.sessions, args.trials, args.kills, args.limit, args.device, alone=args.alone, write=write
+        args.sessions, args.trials, args.kills, args.limit, args.device, alone=args.alone, write=write,
+        without=frozenset(filter(None, args.without.split(","))),
     )  # fmt: skip
     write(result)
     for r in [*result["sessions"], *result["alone"]]:
-        print({k: v for k, v in r.items() if k not in ("whole", "times")})
+        print({k: v for k, v in r.items() if k not in ("whole", "times", "steps")})
     print({k: v for k, v in result.items() if k not in ("sessions", "alone", "engine_log")})
     return 1 if result["faults"] else 0
 

@@ -13,7 +13,7 @@ import os
 import time
 from collections.abc import Callable, Mapping
 
-from engine import cores, start
+from engine import cores, forks, start
 from engine.devices import TrialError
 from engine.evaluate import shared_memory
 from engine.jsonprocess import JsonProcess, WorkerLost, python_path
@@ -36,6 +36,7 @@ class Worker:
     ):
         self.environment, self.device = dict(environment or {}), device
         self._command = command or start.command("engine.evaluate.candidate.worker_main", "--device", device)
+        self._forks = forks.of(self.environment | {"PYTHONPATH": python_path()}) if command is None else None
         self.generation = 0
         self.about: dict | None = None  # the process's description of its GPU, once it is warm
         self._process: JsonProcess | None = None
@@ -52,20 +53,32 @@ class Worker:
         env = {**os.environ, **self.environment, "PYTHONPATH": python_path()}
         with cores.aside():
             self._process = JsonProcess(
-                self._command, env=env, name="process that runs the programs", door=shared_memory.DOOR
-            )
+                self._command, env=env, name="process that runs the programs", door=shared_memory.DOOR,
+                forks=self._forks if self.device == "cuda" else None,
+            )  # fmt: skip
         self.generation += 1
 
     def warm(self, cancelled: Callable[[], bool] = lambda: False) -> dict:
         """{name, uuid, total_bytes, capability} of its GPU, once everything is imported. Raises WorkerLost."""
         self.start()
+        forked = self._process.forked
         if self.about is None:
-            reply = self._process.request({"op": "warm"}, timeout=WARM_SECONDS, cancelled=cancelled)
-            if "error" in reply or "wrong" in reply:
-                self.close()
-                raise WorkerLost("died", f"the GPU could not be opened: {reply['message']}")
-            self.about = reply
+            try:
+                self.about = self._opened(cancelled)
+            except WorkerLost as e:
+                if not forked or e.why == "cancelled":
+                    raise
+                self._forks.failed(str(e))  # once more, without a fork
+                self.start()
+                self.about = self._opened(cancelled)
         return self.about
+
+    def _opened(self, cancelled: Callable[[], bool]) -> dict:
+        reply = self._process.request({"op": "warm"}, timeout=WARM_SECONDS, cancelled=cancelled)
+        if "error" in reply or "wrong" in reply:
+            self.close()
+            raise WorkerLost("died", f"the GPU could not be opened: {reply['message']}")
+        return reply
 
     def to_all_cores(self) -> None:
         """It is timed from now on (engine.cores)."""

@@ -15,7 +15,7 @@ from collections.abc import Callable
 from engine.devices import TrialError
 from engine.evaluate.correctness.tolerance import PyTorchError
 from engine.evaluate.integrity.findings import Report
-from engine.evaluate.integrity.process.candidate import Candidate, Layout
+from engine.evaluate.integrity.process.candidate import Candidate, Layout, late
 from engine.evaluate.integrity.process.judge import Judge
 from engine.evaluate.integrity.texts.reading import TextReader
 from engine.evaluate.reference.module_process import Outputs, Reference, rows_for
@@ -73,10 +73,11 @@ class Examiner:
                 return None
         return self._pytorch[key]
 
-    def candidate(self, kind: str) -> Candidate:
-        """A process for one text, with nothing loaded yet. Raises CandidateEnded."""
+    def candidate(self, kind: str, text: str = "") -> Candidate:
+        """A process for one text, with nothing of it loaded yet; where the text is known, with the slow modules that it
+        imports. Raises CandidateEnded."""
         return Candidate(
             self.layout, self.reference, kind, box=self.box() if self.box is not None else None,
             local_user=self.local_user, memory_bytes=self.memory_bytes, cancelled=self.cancelled,
-            arch=self.judge.ask("arch")["arch"] if kind == "cuda" else "",
+            arch=self.judge.ask("arch")["arch"] if kind == "cuda" else "", late=late(text, kind),
         )  # fmt: skip

@@ -28,7 +28,7 @@ from engine.evaluate.integrity import kernel_evidence as evidence
 from engine.evaluate.integrity.examination import Examination, note_ended
 from engine.evaluate.integrity.examiner import Examiner
 from engine.evaluate.integrity.findings import NOTE, UNDECIDED, Finding, Report, worst
-from engine.evaluate.integrity.process.candidate import PRELOAD, Candidate, CandidateEnded, build
+from engine.evaluate.integrity.process.candidate import PRELOAD, Candidate, CandidateEnded, build, late
 from engine.evaluate.integrity.process.judge import Judge, JudgeLost
 from engine.evaluate.integrity.process.nvcc_unit import HOW_TO_GET_NVCC, errors
 from engine.evaluate.integrity.texts.reading import TextReader
@@ -96,7 +96,7 @@ class Kernels:
             raise KernelFailed("check", "no_module", reason)
         on_gpu = self.reference.device == "cuda"
         if on_gpu or k.language == "python":
-            self._warm()
+            self._warm(k)
         report = self._read(k)
         lines = evidence.of_text(report)
         broken = next((f for f in report.findings if f.code in ("not_loaded", "no_entry")), None)
@@ -134,7 +134,7 @@ class Kernels:
                 if self._examination is None:
                     self._load(k)
                 if self.timed:  # in its own process, which imports while the rounds run
-                    self._warm()
+                    self._warm(k)
                 self._examination.run()
         finally:
             self._rest()
@@ -157,6 +157,7 @@ class Kernels:
                 timed = measure(self._examine(), k.text, k.language, k.cls, baseline.name, k.entry)
         finally:
             self._rest()
+            self._warm(k)  # the next kernel is likely to be of this kind
         lines = evidence.of_timing(timed)
         wrong = [f for f in timed.findings if f.severity == "wrong"]
         if wrong:
@@ -203,16 +204,16 @@ class Kernels:
         """The report of `k` since `check`, read again if an engine was lost in between."""
         return self._report[1] if self._report is not None and self._report[0] == k else self._read(k)
 
-    def _warm(self) -> None:
-        """Let the process of the next kernel start to import torch, which takes seconds."""
+    def _warm(self, k: KernelTrial) -> None:
+        """Let a process for a kernel like this one start, and import what takes seconds."""
         with contextlib.suppress(SessionRefused):  # reported when the process is taken
             sandbox.warm(
                 gpu=self.reference.device == "cuda", visible=self.reference.visible, local_user=self.local_user,
-                preload=PRELOAD,
+                preload=PRELOAD, late=late(k.text, k.language),
             )  # fmt: skip
 
     def _load(self, k: KernelTrial) -> None:
-        self._process = self._examine().candidate(k.language)
+        self._process = self._examine().candidate(k.language, k.text)
         self._examination = Examination(self._examiner, self._process, self._report_of(k), k.cls, False)
         self._examination.load(k.text, k.entry)
 

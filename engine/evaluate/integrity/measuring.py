@@ -87,7 +87,7 @@ def measure(examiner: Examiner, source: str, kind: str, cls: str, baseline: str 
     """Time one candidate beside `baseline` (engine.evaluate.reference.baseline_cache.NAMES). Raises CandidateEnded if
     the candidate fails during the timing, TrialError("measure") if PyTorch does."""
     examiner.judge.ask("fresh")
-    with examiner.candidate(kind) as c:
+    with examiner.candidate(kind, source) as c:
         run = Run(examiner, c, cls)
         try:
             run.prepare(source, kind, entry)

@@ -123,7 +123,7 @@ class Verifier:
         report = examiner.read(source, kind, cls)
         if not report.codes & {"not_loaded", "no_entry"}:
             try:
-                with examiner.candidate(kind) as c:
+                with examiner.candidate(kind, source) as c:
                     examination = Examination(examiner, c, report, cls, nondeterministic)
                     examination.load(source)
                     examination.run()

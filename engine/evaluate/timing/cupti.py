@@ -1,8 +1,8 @@
 """The GPU's work during a call, as CUPTI recorded it: every kernel, copy and fill, on every stream.
 
-PyTorch's profiler gives access to CUPTI in every PyTorch with CUDA. Events (engine.evaluate.timing.samples) time one
-stream; this records all of them, and the names of the kernels. A profiled call is slower on the host, not on the
-device. Needs torch and CUDA; only for worker processes.
+Events (engine.evaluate.timing.samples) time one stream; this records all of them, and the names of the kernels. A
+recorded call is slower on the host, not on the device. CUPTI's own library is read (cupti_activity); where that fails,
+PyTorch's profiler, which reaches it in every PyTorch with CUDA. Needs torch and CUDA; only for worker processes.
 """
 
 from __future__ import annotations
@@ -10,6 +10,8 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from typing import Any
+
+from engine.evaluate.timing import cupti_activity
 
 HOLD = "spin_kernel"  # of torch.cuda._sleep
 MOST = 400  # kernels reported for one call
@@ -29,21 +31,35 @@ def record(call: Callable[[], object]) -> list[dict]:
     """[{name, start_us, us, stream, library}] of the device's work during `call`, in order of its start."""
     import torch
 
+    try:
+        seen = cupti_activity.record(call, torch.cuda.synchronize)
+    except cupti_activity.Missing:
+        return _profiled(call)
+    return [_record(a.name, a.start, a.end - a.start, a.stream) for a in seen if a.end > a.start]
+
+
+def _profiled(call: Callable[[], object]) -> list[dict]:
+    """The same by PyTorch's profiler, whose first use in a process takes seconds."""
+    import torch
+
     cuda = torch.profiler.ProfilerActivity.CUDA
     torch.cuda.synchronize()
     with torch.profiler.profile(activities=[cuda, torch.profiler.ProfilerActivity.CPU]) as profile:
         call()
         torch.cuda.synchronize()
-    records = []
-    for e in profile.profiler.kineto_results.events():
-        if e.device_type() == torch.autograd.DeviceType.CUDA and e.duration_ns() > 0:
-            records.append(
-                {
-                    "name": str(e.name())[:160], "start_us": e.start_ns() / 1e3, "us": e.duration_ns() / 1e3,
-                    "stream": int(e.device_resource_id()), "library": bool(LIBRARY.search(e.name())),
-                }
-            )  # fmt: skip
+    records = [
+        _record(str(e.name()), e.start_ns(), e.duration_ns(), int(e.device_resource_id()))
+        for e in profile.profiler.kineto_results.events()
+        if e.device_type() == torch.autograd.DeviceType.CUDA and e.duration_ns() > 0
+    ]
     return sorted(records, key=lambda k: k["start_us"])
+
+
+def _record(name: str, start_ns: int, ns: int, stream: int) -> dict:
+    return {
+        "name": name[:160], "start_us": start_ns / 1e3, "us": ns / 1e3, "stream": stream,
+        "library": bool(LIBRARY.search(name)),
+    }  # fmt: skip
 
 
 def kernels(call: Callable[[], object]) -> list[dict]:

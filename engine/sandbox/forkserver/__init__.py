@@ -27,6 +27,9 @@ from engine import cores
 from engine.sandbox import channel, confine, tree
 from engine.sandbox.forkserver.join import SPACES
 
+# Settings with which importing CuTe DSL and quack starts no CUDA: torch asks NVML whether there is a GPU, and quack
+# does not ask which one (all code of this project is for Hopper).
+UNASKED = {"PYTORCH_NVML_BASED_CUDA_CHECK": "1", "QUACK_ARCH": "sm_90"}
 HOLDER = ["/bin/cat"]  # echoes one line when the sandbox is ready, and ends when its input does
 READY_SECONDS = 60.0  # until the first fork has loaded everything
 FAILURES = 3  # forks that fail one after the other
@@ -46,7 +49,7 @@ class Forked:
 
     process: subprocess.Popen
     uid: int | None
-    gpu: bool
+    kind: tuple[bool, bool]  # of `kinds`
     report: int
     spaces: dict[str, int]  # name space -> inode
     _lines: bytearray = field(default_factory=bytearray)
@@ -68,7 +71,7 @@ class Forked:
         except FileNotFoundError:
             raise Unable("it has ended") from None
         tree.adopt(self.process.pid, self._pid, self._parent)
-        kinds[self.gpu].failed.clear()
+        kinds[self.kind].failed.clear()
 
     def status(self) -> int | str | None:
         """Its exit status, negative for a signal; the reason if it could not start; None if it does not say."""
@@ -106,14 +109,15 @@ class Forked:
 class Server:
     """The process that forks. From several threads."""
 
-    def __init__(self, mode: str, gpu: bool):
-        self.mode = mode
+    def __init__(self, mode: str, gpu: bool, late: bool = False):
+        self.mode, self.kind = mode, (gpu, late)
         self._lock = threading.Lock()
         self._way, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         self._way.settimeout(PATIENCE)
         # Of the kind that its forks have: the loader reads LD_LIBRARY_PATH when it starts, /proc shows all of it later.
         environment = confine.environment(mode, gpu, "/scratch")
         environment["PYTHONPATH"] = os.pathsep.join([str(confine.REPOSITORY), *confine.package_folders()])
+        environment |= UNASKED if late else {}
         command = [sys.executable, "-s", "-P", "-m", "engine.sandbox.forkserver.server", str(theirs.fileno())]
         try:
             with cores.aside():
@@ -160,7 +164,7 @@ class Server:
                 except OSError as e:
                     raise Unable(f"the fork server does not take orders: {e}") from None
                 unless_sent.pop_all()
-            return Forked(holder, uid, gpu, report, inodes)
+            return Forked(holder, uid, self.kind, report, inodes)
         except BaseException:
             holder.kill()
             holder.wait()
@@ -219,8 +223,9 @@ class Server:
 
 @dataclass
 class Kind:
-    """What is known of forks with a GPU, or of those without. They have a server each, because what one kind needs may
-    start threads, and no process with several is forked. `able`: whether forks work here; None: not tried yet."""
+    """What is known of forks with a GPU, of those without, and of those whose slow modules (engine.sandbox.pool) are
+    loaded, too. They have a server each, because what one kind needs may start threads or CUDA, and no process with
+    several threads is forked, and none with CUDA can use it. `able`: whether forks work here; None: not tried yet."""
 
     server: Server | None = None
     able: bool | None = None
@@ -232,35 +237,37 @@ class Kind:
             self.server = None
 
 
-kinds = {gpu: Kind() for gpu in (False, True)}
+kinds = {(gpu, late): Kind() for gpu in (False, True) for late in (False, True)}
 _lock = threading.Lock()
 
 
-def of(mode: str, gpu: bool, preload: tuple[str, ...]) -> Server | None:
+def of(mode: str, gpu: bool, preload: tuple[str, ...], late: tuple[str, ...] = ()) -> Server | None:
     """The server that forks such processes; None if bubblewrap must start them. The first call takes seconds: the
-    server loads `preload`."""
-    kind = kinds[gpu]
+    server loads `preload`, and `late` if there is some."""
+    kind = kinds[gpu, bool(late)]
     if mode == "none" or "torch" not in preload or kind.able is False:
         return None
     with _lock:
         if kind.server is None or not kind.server.alive:
             kind.close()
-            kind.server = Server(mode, gpu)
+            kind.server = Server(mode, gpu, bool(late))
         if kind.server.mode != mode:
             return None
         if kind.able is None:
-            why = kind.server.probe(gpu, preload) and kind.server.probe(gpu, preload)
+            names = (*preload, *late)
+            why = kind.server.probe(gpu, names) and kind.server.probe(gpu, names)
             kind.able = not why
             if why:
                 what = "with a GPU " if gpu else ""
-                logger.warning("processes of sandboxes %sare not forked, each loads torch itself: %s", what, why)
+                loads = ", ".join(late) or "torch"
+                logger.warning("processes of sandboxes %sare not forked, each loads %s itself: %s", what, loads, why)
                 kind.close()
         return kind.server
 
 
-def failed(reason: str, gpu: bool) -> None:
-    """A fork failed. After several one after the other, bubblewrap starts each process."""
-    kind = kinds[gpu]
+def failed(reason: str, which: tuple[bool, bool]) -> None:
+    """A fork failed. After several of a kind one after the other, bubblewrap starts each process."""
+    kind = kinds[which]
     kind.failed.append(reason)
     logger.warning("the process of a sandbox could not be forked: %s", reason)
     if len(kind.failed) >= FAILURES and kind.able:
@@ -270,7 +277,7 @@ def failed(reason: str, gpu: bool) -> None:
 
 def process_id(gpu: bool = False) -> int | None:
     """Of the server, if one runs."""
-    server = kinds[gpu].server
+    server = kinds[gpu, False].server
     return server.process.pid if server is not None and server.alive else None
 
 

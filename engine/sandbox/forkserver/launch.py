@@ -34,7 +34,7 @@ class Started:
         try:
             self.fork.enter()
         except (forkserver.Unable, OSError) as e:
-            forkserver.failed(str(e), self.fork.gpu)
+            forkserver.failed(str(e), self.fork.kind)
             return str(e)
         return ""
 
@@ -46,7 +46,7 @@ class Started:
             return status
         forked = self.fork.status()
         if isinstance(forked, str):
-            forkserver.failed(forked, self.fork.gpu)
+            forkserver.failed(forked, self.fork.kind)
             raise forkserver.Unable(f"could not be started ({forked})")
         if forked is None:
             logger.warning("the process that waits for a fork was killed; bubblewrap ended with status %s", status)
@@ -62,17 +62,20 @@ class Started:
 
 def start(
     mode: str, arguments: list[str], preload: tuple[str, ...], inherited: Mapping[str, int], printed: int, *, gpu: bool,
-    visible: str, forks: bool,
+    visible: str, forks: bool, late: tuple[str, ...] = (),
 ) -> Started:  # fmt: skip
     """Start engine.sandbox.child with these arguments; it has the descriptors `inherited` under the numbers that they
-    have here, and prints to `printed`. Raises OSError."""
+    have here, and prints to `printed`. A fork of a server that has `preload` alone loads `late` itself. Raises
+    OSError."""
     with cores.aside():
-        if forks and (server := forkserver.of(mode, gpu, preload)) is not None:
+        for loaded in dict.fromkeys((late, ())) if forks else ():
+            if (server := forkserver.of(mode, gpu, preload, loaded)) is None:
+                continue
             try:
-                fork = server.fork(arguments, preload, inherited, printed, gpu=gpu, visible=visible)
+                fork = server.fork(arguments, (*preload, *loaded), inherited, printed, gpu=gpu, visible=visible)
                 return Started(fork.process, fork.uid, fork=fork)
             except forkserver.Unable as e:
-                forkserver.failed(str(e), gpu)
+                forkserver.failed(str(e), server.kind)
         scratch = tempfile.mkdtemp(prefix="ucutlass-sandbox-") if mode == "none" else ""
         command = [sys.executable, "-s", "-P", "-m", "engine.sandbox.child", *arguments]
         plan = confine.launch(

@@ -145,7 +145,7 @@ def test_an_order_for_a_sandbox_that_is_gone_harms_nobody():
 def test_where_a_fork_cannot_join_each_loads_torch_itself(monkeypatch, caplog):
     """A server whose forks fail is noticed by its first, which serves nobody."""
     forkserver.close()
-    monkeypatch.setitem(forkserver.kinds, False, forkserver.Kind())
+    monkeypatch.setitem(forkserver.kinds, (False, False), forkserver.Kind())
     monkeypatch.setattr(forkserver.Server, "probe", lambda self, gpu, preload: "[Errno 1] could not join a name space")
     with Sandbox(local_user=True).start() as box:
         assert box._started.fork is None and box.alive
@@ -208,15 +208,15 @@ def test_one_that_ends_as_it_begins_does_not_stop_the_others(monkeypatch):
 
 
 def test_many_that_fail_are_not_tried_for_ever(monkeypatch, caplog):
-    monkeypatch.setitem(forkserver.kinds, False, forkserver.Kind())
+    monkeypatch.setitem(forkserver.kinds, (False, False), forkserver.Kind())
     monkeypatch.setattr(forkserver.Server, "fork", lambda *a, **k: (_ for _ in ()).throw(forkserver.Unable("no room")))
     with monkeypatch.context() as m:
         m.setattr(forkserver.Server, "probe", lambda self, gpu, preload: "")
         for _ in range(forkserver.FAILURES):
             with Sandbox(local_user=True).start() as box:
                 assert box._started.fork is None and box.alive
-    assert forkserver.kinds[False].able is False and "not forked any more" in caplog.text
-    forkserver.kinds[False].failed.clear()
+    assert forkserver.kinds[False, False].able is False and "not forked any more" in caplog.text
+    forkserver.kinds[False, False].failed.clear()
 
 
 def test_where_the_server_cannot_load_what_a_fork_needs_bubblewrap_starts_it(monkeypatch, caplog):
@@ -228,7 +228,7 @@ def test_where_the_server_cannot_load_what_a_fork_needs_bubblewrap_starts_it(mon
     with pool.take(local_user=True) as box:
         assert box._started.fork is None and box.alive
     assert "No module named 'a_module_that_is_missing'" in caplog.text
-    forkserver.kinds[False].failed.clear()
+    forkserver.kinds[False, False].failed.clear()
 
 
 def test_a_fork_whose_waiting_parent_was_killed_is_not_said_to_have_ended_by_itself():

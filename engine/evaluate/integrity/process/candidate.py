@@ -6,7 +6,10 @@ with Candidate(layout, text) as c:      # or with a box that serves several text
 
 from __future__ import annotations
 
+import importlib.util
+import itertools
 import os
+import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -21,9 +24,24 @@ from engine.sandbox.process import Sandbox, SandboxEnded, default_memory
 from sol.graph import OpGraph
 
 PRELOAD = ("torch", "engine.evaluate.integrity.process.candidate_main")
+# What a text imports, and the modules that its process loads before it is needed; CuTe DSL and quack take seconds.
+LATE = {
+    "cutlass": ("tvm_ffi", "cutlass.cute"),
+    "quack": ("tvm_ffi", "cutlass.cute", "quack.gemm_runtime.host", "quack.epilogue.frontend"),
+    "triton": ("triton", "triton.language"),
+}
 SHARED = 4 << 20  # bytes of memory of a child that serves several problems
 GUARD = 4096  # bytes of pattern before and after each tensor that a candidate reads
 STATE = ("parameter", "buffer", "constant")
+
+
+def late(text: str, kind: str) -> tuple[str, ...]:
+    """The slow modules that this text imports and this machine has, for the process that will load it."""
+    if kind != "python":
+        return ()
+    named = [modules for root, modules in LATE.items() if re.search(rf"^\s*(import|from)\s+{root}\b", text, re.M)]
+    modules = dict.fromkeys(itertools.chain.from_iterable(named))
+    return tuple(m for m in modules if importlib.util.find_spec(m.partition(".")[0]) is not None)
 
 
 class CandidateEnded(Exception):
@@ -70,12 +88,13 @@ class Layout:
 
 class Candidate:
     """One text in one confined process. `box`: a child that serves several texts of one person, by copies of itself
-    (CPU only: CUDA cannot be forked); without it a fresh child of the pool is used once. `built`: for CUDA C++, nvcc's
-    result once the candidate is open."""
+    (CPU only: CUDA cannot be forked); without it a fresh child of the pool is used once, which loads `late` first (see
+    the function). `built`: for CUDA C++, nvcc's result once the candidate is open."""
 
     def __init__(
         self, where: Layout, reference: Reference, kind: str, *, box: Sandbox | None = None, local_user: bool = False,
         memory_bytes: int | None = None, cancelled: Callable[[], bool] | None = None, arch: str = "sm_90a",
+        late: tuple[str, ...] = (),
     ):  # fmt: skip
         self.where, self.reference, self.kind = where, reference, kind
         self.local_user, self.arch = local_user, arch
@@ -90,7 +109,7 @@ class Candidate:
             else:
                 self.box = sandbox.take(
                     gpu=self.device == "cuda", visible=reference.visible, local_user=local_user, preload=PRELOAD,
-                    memory_bytes=memory_bytes or default_memory(), cancelled=cancelled,
+                    late=late, memory_bytes=memory_bytes or default_memory(), cancelled=cancelled,
                 )  # fmt: skip
                 self.box.to_all_cores()
             least = SHARED if box is not None else 0

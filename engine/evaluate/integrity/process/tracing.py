@@ -66,6 +66,7 @@ WATCHED = (
     "engine.evaluate.timing.outside.plan.Page.wait", "engine.evaluate.timing.outside.plan.Page.__setitem__",
     "engine.evaluate.integrity.process.candidate_main.Held.do_kernels",
     "engine.evaluate.timing.cupti.record", "engine.evaluate.timing.cupti.kernels", "torch.cuda.Event.query",
+    "engine.evaluate.timing.cupti_activity.record", "engine.evaluate.timing.cupti_activity.Cupti.record",
     "engine.evaluate.integrity.process.candidate_main.Held._about",
     "engine.evaluate.integrity.process.tracing.Snapshot.changed",
     "engine.evaluate.candidate.guarded_outputs.Guarded.intact",

@@ -1,0 +1,142 @@
+"""Our warm processes are forks of one server: as a process of their own, only sooner."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+
+import pytest
+
+from engine import forks, start
+from engine.jsonprocess import JsonProcess, WorkerLost, python_path
+
+COMMAND = start.command("tests.engine.forks.echo", "--flag")
+SETTINGS = {"QUACK_ARCH": "sm_90", "PYTHONPATH": python_path()}
+PATIENCE = 90.0  # for the server's imports, on a busy machine
+
+
+@pytest.fixture(scope="module")
+def server():
+    server = forks.Forks(SETTINGS)
+    yield server
+    server.close()
+
+
+@pytest.fixture
+def process(server):
+    one = JsonProcess(COMMAND, env={**os.environ, **SETTINGS, "WORD": "mine"}, forks=server, door="DOOR")
+    yield one
+    one.close()
+
+
+def alive(pid: int) -> bool:
+    try:
+        with open(f"/proc/{pid}/stat") as f:
+            return f.read().rpartition(")")[2].split()[0] != "Z"
+    except FileNotFoundError:
+        return False
+
+
+def ends(pid: int) -> bool:
+    until = time.monotonic() + 10
+    while alive(pid) and time.monotonic() < until:
+        time.sleep(0.05)
+    return not alive(pid)
+
+
+def test_a_fork_is_a_process_of_its_own(server, process):
+    about = process.request({"op": "about", "fd": process.door.inside}, timeout=PATIENCE)
+    assert process.forked and about["pid"] == about["session"] == process.pid != os.getpid()
+    assert about["argv"] == ["tests.engine.forks.echo", "--flag"] and about["word"] == "mine"
+    assert about["torch"] and about["inherited"].startswith("socket:")
+    assert about["cores"] == sorted(os.sched_getaffinity(0))
+
+
+def test_a_second_fork_comes_at_once(server, process):
+    process.request({"op": "about"}, timeout=PATIENCE)
+    began = time.monotonic()
+    second = JsonProcess(COMMAND, env={**os.environ, **SETTINGS}, forks=server)
+    assert second.request({"op": "about"}, timeout=PATIENCE)["pid"] != process.pid
+    second.close()
+    assert time.monotonic() - began < 3.0  # of an import of torch, which takes as long; usually 0.1 s
+
+
+def test_its_end_is_told_with_its_words(process):
+    with pytest.raises(WorkerLost, match="exit status 7") as lost:
+        process.request({"op": "fail"}, timeout=PATIENCE)
+    assert "it says why" in lost.value.log
+
+
+def test_its_death_by_a_signal_is_named(process):
+    process.request({"op": "about"}, timeout=PATIENCE)
+    os.kill(process.pid, signal.SIGSEGV)
+    with pytest.raises(WorkerLost, match="SIGSEGV"):
+        process.request({"op": "about"}, timeout=PATIENCE)
+    assert not process.alive
+
+
+def test_closing_ends_all_that_it_started(process):
+    child, own = process.request({"op": "child"}, timeout=PATIENCE)["pid"], process.pid
+    assert alive(child) and process.alive
+    process.close()
+    assert ends(child) and ends(own) and not process.alive
+
+
+def test_a_request_that_takes_too_long_ends_it(process):
+    process.request({"op": "about"}, timeout=PATIENCE)
+    with pytest.raises(WorkerLost, match="did not answer"):
+        process.request({"op": "sleep"}, timeout=0.3)
+    assert ends(process.pid)
+
+
+def test_one_that_has_not_started_can_be_closed(tmp_path):
+    server = forks.Forks(SETTINGS)
+    early = JsonProcess(COMMAND, env={**os.environ, **SETTINGS}, forks=server)
+    assert early.forked and early.alive and early.pid == 0
+    early.close()
+    assert not early.alive
+    late = JsonProcess(COMMAND, env={**os.environ, **SETTINGS}, forks=server)
+    assert late.request({"op": "about"}, timeout=PATIENCE)["torch"]
+    late.close()
+    server.close()
+
+
+def test_other_settings_need_a_process_of_their_own(server):
+    other = JsonProcess(COMMAND, env={**os.environ, **SETTINGS, "QUACK_ARCH": "sm_100"}, forks=server)
+    assert not other.forked
+    other.close()
+
+
+def test_without_its_server_a_process_starts_by_itself(caplog):
+    server = forks.Forks(SETTINGS)
+    first = JsonProcess(COMMAND, env={**os.environ, **SETTINGS}, forks=server)
+    server._server.kill()
+    server._server.wait()
+    with pytest.raises(WorkerLost):
+        first.request({"op": "about"}, timeout=PATIENCE)
+    second = JsonProcess(COMMAND, env={**os.environ, **SETTINGS}, forks=server)
+    assert not second.forked and second.request({"op": "about"}, timeout=PATIENCE)["argv"][1] == "--flag"
+    assert "imports by itself" in caplog.text
+    second.close()
+    server.close()
+
+
+def test_forks_end_with_the_engine(server):
+    """However the engine ends: the server and its forks see that nobody asks them any more."""
+    text = (
+        "import sys, time; from engine import forks; from engine.jsonprocess import JsonProcess\n"
+        f"import os; s = forks.Forks({SETTINGS!r}); env = {{**os.environ, **{SETTINGS!r}}}\n"
+        f"p = JsonProcess({COMMAND!r}, env=env, forks=s); p.request({{'op': 'about'}}, timeout={PATIENCE})\n"
+        "print(p.pid, s._server.pid, flush=True); time.sleep(60)\n"
+    )
+    engine = subprocess.Popen([sys.executable, "-c", text], stdout=subprocess.PIPE, cwd=forks_root())
+    pids = list(map(int, engine.stdout.readline().split()))
+    assert len(pids) == 2 and all(map(alive, pids))
+    engine.kill()
+    engine.wait()
+    assert all(map(ends, pids))
+
+
+def forks_root() -> str:
+    return python_path().partition(os.pathsep)[0]
