@@ -9,6 +9,7 @@ import contextlib
 import copy
 import functools
 import importlib
+import inspect
 import json
 from pathlib import Path
 
@@ -69,10 +70,11 @@ class _Calls:
 
     def __init__(self):
         self.bound, self.spec, self.settled, self.modal = {}, None, not WHOLE["settled"], False
+        self.names = (), False  # forward's parameters, and whether it takes others by name
 
     def __deepcopy__(self, memo):
         calls = _Calls()
-        calls.spec, calls.settled, calls.modal = self.spec, self.settled, self.modal
+        calls.spec, calls.settled, calls.modal, calls.names = self.spec, self.settled, self.modal, self.names
         return calls
 
     def __reduce__(self):
@@ -85,6 +87,8 @@ class DropIn(torch.nn.Module):
     def _prepare(self, spec=None):
         """`spec`: how forward returns its results (torch.utils._pytree), if that is known."""
         calls = self.__dict__["_ucutlass"] = _Calls()
+        own = inspect.signature(super().forward).parameters.values()
+        calls.names = tuple(p.name for p in own if p.kind != p.VAR_KEYWORD), any(p.kind == p.VAR_KEYWORD for p in own)
         calls.modal = any(isinstance(m, _MODAL) for m in self.modules())
         if calls.settled:
             self._find_state()
@@ -99,7 +103,7 @@ class DropIn(torch.nn.Module):
 
     def forward(self, *inputs, **named):
         calls = self._ucutlass
-        if named or len(inputs) != _PLAIN:
+        if named or len(inputs) != _PLAIN or not all(isinstance(x, torch.Tensor) for x in inputs):
             inputs = _tensors_of(self, inputs, named)
         if calls.modal and self.training:
             raise RuntimeError("this module was optimised for inference: call .eval() before forward")
@@ -148,14 +152,14 @@ def _shaped(calls, results):
 
 def _tensors_of(module, inputs, named):
     """The tensors among the arguments, in the order in which the module was traced."""
-    import inspect
-
-    if named:
-        own = inspect.signature(super(DropIn, module).forward)
-        try:
-            inputs = tuple(own.bind(*inputs, **named).arguments.values())
-        except TypeError as e:
-            raise TypeError(f"forward of {type(module).__name__}: {e}") from None
+    names, every = module._ucutlass.names
+    arguments = dict(zip(names, inputs, strict=False))
+    for name in named:
+        if name in arguments or (name not in names and not every):
+            how = "twice" if name in arguments else "and has no such argument"
+            raise TypeError(f"forward of {type(module).__name__} got {name!r} {how}")
+    arguments |= named
+    inputs = [arguments[name] for name in dict.fromkeys((*names, *arguments)) if name in arguments]
     leaves = _pytree.tree_leaves(inputs)
     tensors = tuple(x for x in leaves if torch.is_tensor(x))
     if len(tensors) != WHOLE["arguments"]:

@@ -94,6 +94,9 @@ def test_a_dictionary_of_results_passes_torch_compile(tmp_path):
     package, original = exported(NESTED, tmp_path / "out")
     model, inputs = original.Model().eval(), original.get_inputs()
     torch._dynamo.reset()
-    out = torch.compile(package.optimized(model), backend="aot_eager", fullgraph=True)(*inputs)
+    ids, bias, scale = inputs
+    compiled = torch.compile(package.optimized(model), backend="aot_eager", fullgraph=True)
     with torch.no_grad():
-        assert torch.allclose(out["y"], model(*inputs)["y"], atol=1e-4)
+        right = model(*inputs)["y"]
+        assert torch.allclose(compiled(*inputs)["y"], right, atol=1e-4)
+        assert torch.allclose(compiled(bias=bias, ids=ids, scale=scale)["y"], right, atol=1e-4)

@@ -124,7 +124,9 @@ def test_results_keep_their_structure_and_arguments_their_names(nested):
     [
         (lambda f, i, b: f(i, b, 2.0), ValueError, r"other arguments \[0.5\], not \[2.0\]"),
         (lambda f, i, b: f(i, b), ValueError, r"not \[\]"),
-        (lambda f, i, b: f(i, scale=0.5), TypeError, "missing a required argument: 'bias'"),
+        (lambda f, i, b: f(i, scale=0.5), TypeError, "optimised for 2 tensors, not 1"),
+        (lambda f, i, b: f(i, b, 0.5, ids=i), TypeError, "got 'ids' twice"),
+        (lambda f, i, b: f(i, b, 0.5, idx=i), TypeError, "got 'idx' and has no such argument"),
         (lambda f, i, b: f(i[:32], b, 0.5), ValueError, r"int64\[32\]; this module was optimised for int64\[64\]"),
         (lambda f, i, b: f(i, b.double(), 0.5), ValueError, "bias is float64"),
         (lambda f, i, b: f(i, b.clone().requires_grad_(), 0.5), RuntimeError, "call the original"),
