@@ -217,6 +217,15 @@ def replayed(name: str, cls: str, eps: float, window: int, field: str = "trials"
     return values[field]
 
 
+def stops(eps: float, window: int, pytorch_ms: float, limit_ms: float, times: str) -> int:
+    """stops(eps, w, pytorch, limit, "ms ms ..."): trials that run before the rule ends such a search"""
+    try:
+        trials = tuple(budget.Trial(float(ms)) for ms in str(times).split())
+    except ValueError:
+        raise FactError(f'{times!r} are no times; write for example "1.4 0.9 0.95"') from None
+    return budget.replay(budget.Recorded("", trials, limit_ms, pytorch_ms), eps, int(window)).trials_run
+
+
 def best(name: str, cls: str) -> float:
     """best(session, class): ms of the fastest trial that counts"""
     times = [t.ms for t in recorded.session(name, cls).trials if t.ms is not None]
@@ -292,7 +301,7 @@ FUNCTIONS: dict[str, Callable[..., Any]] = {
     "tiles": tiles, "waves": waves, "busy": busy, "tiled_ms": tiled_ms, "predicted": predicted, "stages": stages,
     "error_code": error_code,
     "trial": recorded.trial, "baseline": recorded.baseline, "recorded_limit": recorded.sol_limit, "best": best,
-    "replayed": replayed, "benched": benched, "pytorch": pytorch,
+    "replayed": replayed, "stops": stops, "benched": benched, "pytorch": pytorch,
     "gap": budget.gap, "score": budget.score, "roi": triage.roi, "exponent": triage.exponent,
     "rounding": rounding, "bits": bits, "largest": largest, "smallest": smallest, "those": those,
 }  # fmt: skip

@@ -74,7 +74,8 @@ class Step:
 
 @dataclass(frozen=True)
 class Lesson:
-    """A lesson. `source`: shipped | own; `terms`: the words that it explains; `languages`: those with a text."""
+    """A lesson. `source`: shipped | own | drawn; `terms`: the words that it explains; `skills`: what a test may ask
+    after it (playground.learn.exam); `languages`: those with a text."""
 
     slug: str
     title: str
@@ -83,6 +84,7 @@ class Lesson:
     steps: tuple[Step, ...]
     summary: str = ""
     terms: tuple[str, ...] = ()
+    skills: tuple[str, ...] = ()
     source: str = "shipped"
     languages: tuple[str, ...] = ("en",)
     text: str = field(default="", repr=False)

@@ -1,7 +1,7 @@
 """The pages of the lessons.
 
 learn.html         lessons: rows as playground.learn.listed; boot = {lessons, words, language}
-learn_lesson.html  lesson; boot = {lesson: as playground.learn.lesson_json, words, language}
+learn_lesson.html  lesson; boot = {lesson: as playground.learn.lesson_json, next: {slug, title} | null, words, language}
 learn_own.html     guide: how a lesson is written; boot = {text: an example to begin with, words, language}
 """
 
@@ -19,6 +19,7 @@ from django.utils.safestring import mark_safe
 from django.views.decorators.http import require_safe
 
 from playground.learn import facts, figures, forms, shelf, words
+from playground.learn.exam import bank
 from playground.learn.writing import markdown
 
 EXAMPLE = """---
@@ -74,22 +75,27 @@ def learn(request: HttpRequest) -> HttpResponse:
 @csp_update({"frame-src": [SELF]})
 @require_safe
 def lesson(request: HttpRequest, slug: str) -> HttpResponse:
-    try:
-        chosen = shelf.lesson(slug, words.language_of(request))
-    except KeyError:
-        raise Http404("There is no lesson at this address. All lessons are at /learn.") from None
-    return _page(request, "learn_lesson.html", {"lesson": forms.lesson_json(chosen)}, lesson=chosen)
+    lessons = shelf.library(words.language_of(request))
+    place = next((i for i, one in enumerate(lessons) if one.slug == slug), None)
+    if place is None:
+        raise Http404("There is no lesson at this address. All lessons are at /learn.")
+    after = next(({"slug": one.slug, "title": one.title} for one in lessons[place + 1 :]), None)
+    boot = {"lesson": forms.lesson_json(lessons[place]), "next": after}
+    return _page(request, "learn_lesson.html", boot, lesson=lessons[place])
 
 
 @functools.cache
 def _guide() -> str:
-    """How a lesson is written, as safe HTML: the form in playground/lessons/README.md, and every function."""
+    """How a lesson is written, as safe HTML: the form in playground/lessons/README.md, the functions, the skills."""
     text = (shelf.FOLDER / "README.md").read_text(encoding="utf-8")
     form = text[text.index("## The form") : text.index("## In Python")].partition("\n")[2]
     figure = (figures.__doc__ or "").partition("KIND is one of:\n")[2].strip("\n")
     rows = "\n".join("| `{}` | {} |".format(*facts.use(name)) for name in sorted(facts.FUNCTIONS))
+    titles = {skill: variant.title for (skill, _), variant in bank.variants().items()}
+    skills = "\n".join(f"| `{skill}` | {title} |" for skill, title in titles.items())
     return markdown.unfilled(
-        f"{form}\n\nThe lines of each figure:\n\n{figure}\n\n| function | what it gives |\n|---|---|\n{rows}\n"
+        f"{form}\n\nThe lines of each figure:\n\n{figure}\n\n| function | what it gives |\n|---|---|\n{rows}\n\n"
+        f"| skill | what a room's test asks |\n|---|---|\n{skills}\n"
     )
 
 

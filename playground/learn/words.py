@@ -7,6 +7,7 @@ browser's own list of languages.
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 
 from django.http import HttpRequest
 from django.utils import translation
@@ -29,6 +30,7 @@ SCRIPT = {
     "next": gettext_noop("Next"),
     "wait": gettext_noop("Wait for the teacher"),
     "end": gettext_noop("End of the lesson"),
+    "go_on": gettext_noop("Go on: {title}"),
     "done": gettext_noop("done"),
     "not_yet": gettext_noop("not right yet"),
     "hint": gettext_noop("Show a hint"),
@@ -120,6 +122,9 @@ SCRIPT = {
     "whole_session": gettext_noop("Open the session's page"),
     "live_pane": gettext_noop("The session, live"),
     "recorded_pane": gettext_noop("The recorded session, with its replay"),
+    "not_loaded": gettext_noop("The recording of this session is not loaded on this server."),
+    "load_it": gettext_noop("Whoever runs the server loads all recordings with"),
+    "look_again": gettext_noop("Look again"),
     "progress": gettext_noop("{done} of {all} questions answered"),
 }
 # What the templates say (templates/learn*.html), so that a test finds each of them here.
@@ -157,6 +162,14 @@ def language_of(request: HttpRequest) -> str:
         if code in LANGUAGES:
             return code
     return "en"
+
+
+def translations(texts: Iterable[str], language: str) -> dict[str, str]:
+    """{English text: its translation} as static/js/texts.js reads it; empty in English."""
+    if language == "en":
+        return {}
+    with translation.override(language):
+        return {text: gettext(text) for text in texts}
 
 
 def words(language: str) -> dict[str, str]:

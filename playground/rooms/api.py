@@ -14,14 +14,16 @@ from playground.access import limits, sessions
 from playground.access.answers import Refused
 from playground.models import Room, Seat
 from playground.rooms import lessons, log, names, plan, results, rules, runs
+from playground.rooms.exam import asked as exam
 
 router = Router(tags=["workshops"])
+ANONYMOUS = Query(False, description="leave every name out")
 
 
 class RoomIn(Schema):
     """`lessons`: names of lessons; `own`: lessons of the teacher, as Markdown; `paced`: the teacher opens the steps;
-    `test`: the questions of the lessons are asked before and after them; `deadline`: seconds since the epoch, after
-    which the room takes no answers."""
+    `test`: before and after the lessons each skill that they name is asked for, with modules that no lesson shows;
+    `deadline`: seconds since the epoch, after which the room takes no answers."""
 
     model_config = ConfigDict(extra="forbid", strict=True)
 
@@ -141,15 +143,26 @@ def command(request: HttpRequest, code: str, body: TeacherIn, x_teacher_token: s
 
 
 @router.get("/rooms/{code}/results", summary="The results: every seat, its answers and its gap, the test (teacher)")
-def results_of(request: HttpRequest, code: str, x_teacher_token: str = Header("")):
-    return results.wall(taught(request, code, x_teacher_token))
+def results_of(request: HttpRequest, code: str, anonymous: bool = ANONYMOUS, x_teacher_token: str = Header("")):
+    return results.wall(taught(request, code, x_teacher_token), anonymous)
 
 
 @router.get("/rooms/{code}/results.csv", summary="The answers as CSV (teacher)")
-def table(request: HttpRequest, code: str, x_teacher_token: str = Header("")):
+def table(request: HttpRequest, code: str, anonymous: bool = ANONYMOUS, x_teacher_token: str = Header("")):
     room = taught(request, code, x_teacher_token)
-    response = HttpResponse(results.table(room), content_type="text/csv; charset=utf-8")
-    response["Content-Disposition"] = f'attachment; filename="room-{room.code}.csv"'
+    return _csv(results.table(room, anonymous), f"room-{room.code}.csv")
+
+
+@router.get("/rooms/{code}/moved.csv", summary="What moved between the two tests, as CSV (teacher)")
+def moved(request: HttpRequest, code: str, anonymous: bool = ANONYMOUS, x_teacher_token: str = Header("")):
+    """Rows for the room, for each skill and for each seat: `of` is room, skill or seat."""
+    room = taught(request, code, x_teacher_token)
+    return _csv(results.moved_table(room, anonymous), f"room-{room.code}-moved.csv")
+
+
+def _csv(text: str, name: str) -> HttpResponse:
+    response = HttpResponse(text, content_type="text/csv; charset=utf-8")
+    response["Content-Disposition"] = f'attachment; filename="{name}"'
     response["Cache-Control"] = "private, no-store"
     return response
 
@@ -197,6 +210,19 @@ def lesson_of(
     if chosen is None:
         raise Refused(404, "This room has no such lesson.", "GET /api/rooms/CODE lists its lessons.")
     return lessons.shown(chosen)
+
+
+@router.get("/rooms/{code}/test/{part}", summary="The questions of the test before or after the lessons (seat)")
+def test_of(
+    request: HttpRequest, code: str, part: Literal["before", "after"], lang: Literal["en", "ko"] = "en",
+    x_seat_token: str = Header(""),
+):  # fmt: skip
+    """One step a skill, in the form of a lesson. Two seats may have other modules."""
+    seat = seated(request, code, x_seat_token)
+    questions = exam.lesson(seat.room.plan, seat.number, part, lang)
+    if questions is None:
+        raise Refused(404, "This room has no test.", "GET /api/rooms/CODE lists its lessons.")
+    return lessons.shown(questions)
 
 
 @router.post("/rooms/{code}/steps", response={202: dict}, summary="Say which step is on the screen (seat)")

@@ -42,11 +42,10 @@ def shown(lesson: Lesson) -> dict[str, Any]:
     return learn.lesson_json(lesson)
 
 
-def checked_answer(lessons: dict[str, Lesson], key: str, answer: Any, show: bool = False) -> Outcome | None:
-    """The verdict on an answer to the step of a room; None for a step that is not there or asks nothing. `show`: it
-    gives the right answer too."""
-    slug, _, step = key.rpartition(":")[2].partition("/")
+def checked_answer(lesson: Lesson | None, step: str, answer: Any, show: bool = False) -> Outcome | None:
+    """The verdict on an answer to a step; None for a step that is not there or asks nothing. `show`: it gives the right
+    answer too."""
     try:
-        return learn.check(lessons[slug].step(step), answer, show)
+        return None if lesson is None else learn.check(lesson.step(step), answer, show)
     except (KeyError, NoQuestion):
         return None

@@ -1,12 +1,11 @@
 """What a teacher chooses when opening a room, and the steps that the room then has, in order.
 
-A step's key is LESSON/STEP. With the test, the questions of the chosen lessons come first, as before:LESSON/STEP and
-without a verdict, and again at the end, as after:LESSON/STEP.
+A step's key is LESSON/STEP. With the test, a question for each skill of the lessons comes first, as before:SKILL and
+without a verdict, and again with another module at the end, as after:SKILL (playground.rooms.exam).
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -16,7 +15,8 @@ from playground import conf
 from playground.access.answers import Refused
 from playground.rooms import names
 from playground.rooms.events import AFTER, BEFORE, LESSON
-from playground.rooms.lessons import Lesson, Step, known, own
+from playground.rooms.exam import asked as exam
+from playground.rooms.lessons import Lesson, known, own
 
 MOST_LESSONS = 20
 MOST_OWN = 5  # lessons that the teacher wrote
@@ -25,7 +25,7 @@ TRIALS = 12  # of a seat's session, if the teacher does not choose
 
 
 def checked(asked: dict[str, Any]) -> tuple[dict[str, Any], datetime | None]:
-    """(plan, deadline) of a request. Raises Refused with the field."""
+    """(plan, deadline) of a request; with the test the plan has its `forms`. Raises Refused with the field."""
     if not asked["lessons"] and not asked["own"]:
         raise Refused(422, "lessons: choose at least one.", "GET /api/lessons lists them.", field="lessons")
     if len(set(asked["lessons"])) > MOST_LESSONS:
@@ -40,7 +40,9 @@ def checked(asked: dict[str, Any]) -> tuple[dict[str, Any], datetime | None]:
         "title": names.title(asked["title"]), "lessons": list(dict.fromkeys(asked["lessons"])), "own": asked["own"],
         "paced": asked["paced"], "test": asked["test"], "seats": asked["seats"], "trials": asked["trials"],
     }  # fmt: skip
-    lessons_of(plan)
+    lessons = lessons_of(plan)
+    if plan["test"]:
+        plan["forms"] = exam.forms(lessons.values())
     return plan, _deadline(asked["deadline"])
 
 
@@ -70,7 +72,8 @@ def lessons_of(plan: dict[str, Any], language: str = "en") -> dict[str, Lesson]:
 
 
 def titles(plan: dict[str, Any], language: str) -> dict[str, str]:
-    """{LESSON or LESSON/STEP: its title} in a language. Empty in English, and for a lesson that is no longer there."""
+    """{LESSON, LESSON/STEP or test:SKILL: its title} in a language. Empty in English, and for a lesson that is no
+    longer there."""
     if language == "en":
         return {}
     try:
@@ -78,7 +81,8 @@ def titles(plan: dict[str, Any], language: str) -> dict[str, str]:
     except Refused:
         return {}
     steps = {f"{slug}/{step.id}": step.title for slug, lesson in lessons.items() for step in lesson.steps}
-    return steps | {slug: lesson.title for slug, lesson in lessons.items()}
+    skills = {f"test:{skill}": title for skill, title in exam.titles(plan, language).items()}
+    return steps | skills | {slug: lesson.title for slug, lesson in lessons.items()}
 
 
 def outline(lessons: dict[str, Lesson]) -> list[dict[str, Any]]:
@@ -86,19 +90,21 @@ def outline(lessons: dict[str, Lesson]) -> list[dict[str, Any]]:
     return [{"slug": slug, "title": lesson.title, "minutes": lesson.minutes} for slug, lesson in lessons.items()]
 
 
-def steps_of(lessons: dict[str, Lesson], test: bool) -> list[dict[str, Any]]:
-    """The room's steps: {key, part, lesson, step, kind, title, question}."""
-    every = [(slug, step) for slug, lesson in lessons.items() for step in lesson.steps]
-    questions = [(slug, step) for slug, step in every if step.question is not None] if test else []
-    return [*_rows(BEFORE, questions), *_rows(LESSON, every), *_rows(AFTER, questions)]
-
-
-def _rows(part: str, steps: Iterable[tuple[str, Step]]) -> list[dict[str, Any]]:
-    prefix = "" if part == LESSON else f"{part}:"
-    return [
+def steps_of(lessons: dict[str, Lesson], plan: dict[str, Any]) -> list[dict[str, Any]]:
+    """The room's steps: {key, part, lesson, step, kind, title, question}. In the test, `step` is a skill and `lesson`
+    the first one that teaches it."""
+    rows = [
         {
-            "key": f"{prefix}{slug}/{step.id}", "part": part, "lesson": slug, "step": step.id, "kind": step.kind,
+            "key": f"{slug}/{step.id}", "part": LESSON, "lesson": slug, "step": step.id, "kind": step.kind,
             "title": step.title, "question": step.question is not None,
         }
-        for slug, step in steps
+        for slug, lesson in lessons.items() for step in lesson.steps
     ]  # fmt: skip
+    before, after = ([_asked(part, *row, lessons) for row in exam.titles(plan).items()] for part in (BEFORE, AFTER))
+    return [*before, *rows, *after]
+
+
+def _asked(part: str, skill: str, title: str, lessons: dict[str, Lesson]) -> dict[str, Any]:
+    teaches = next(slug for slug, lesson in lessons.items() if skill in lesson.skills)
+    return {"key": f"{part}:{skill}", "part": part, "lesson": teaches, "step": skill, "kind": "predict",
+            "title": title, "question": True}  # fmt: skip

@@ -1,4 +1,4 @@
-"""What a room did: the wall, the results as JSON and as CSV, and the report of the test before and after."""
+"""What a room did: the wall, the results as JSON, and its tables as CSV, with names or without."""
 
 from __future__ import annotations
 
@@ -12,24 +12,29 @@ from typing import Any
 from playground.models import Room, Seat
 from playground.rooms import log, runs
 from playground.rooms.events import AFTER, BEFORE, LESSON
+from playground.rooms.exam import moved
 from playground.rooms.state import RoomState
 
 COLUMNS = (
     "seat", "nickname", "part", "lesson", "step", "question", "tries", "first answer", "first right", "last answer",
-    "last right", "answered at (UTC)", "best gap (time / limit)", "best speedup", "times are",
+    "last right", "moved", "answered at (UTC)", "best gap (time / limit)", "best speedup", "times are",
 )  # fmt: skip
 # What a spreadsheet takes for a formula, also in full-width forms, and the signs that hide one in a second cell.
 _FORMULA = re.compile("^[\\s\"']*[=+\\-@|%＝＋－＠\t\r\n]")
 _NUMBER = re.compile(r"[+-]?\d+(\.\d+)?([eE][+-]?\d+)?")
 
 
-def wall(room: Room) -> dict[str, Any]:
-    """The room with every seat, its answers and its gap: the teacher's view."""
+def wall(room: Room, anonymous: bool = False) -> dict[str, Any]:
+    """The room with every seat, its answers and its gap, and the report of the test: the teacher's view. `anonymous`:
+    every name is empty."""
     sessions = runs.gaps([room.code])[room.code]
 
     def look(state: RoomState) -> dict[str, Any]:
         seats = [state.seat_json(number) for number in sorted(state.seats)]
-        return state.to_json() | {"seats": seats, "projected": state.projected, "test": moved(state)}
+        test = moved.report(state) | {"forms": room.plan.get("forms", [])}
+        for row in [*seats, *test["seats"]] if anonymous else ():
+            row["name"] = ""
+        return state.to_json() | {"seats": seats, "projected": state.projected, "test": test}
 
     return facts(room) | log.read(room.code, look) | {"sessions": {str(n): row for n, row in sessions.items()}}
 
@@ -58,51 +63,46 @@ def of_seat(seat: Seat) -> dict[str, Any]:
     return facts(seat.room) | log.read(seat.room_id, look) | {"session": sessions}
 
 
-def moved(state: RoomState) -> list[dict[str, Any]]:
-    """The test's questions: how the seats that answered each one both before and after the lessons moved.
-
-    {lesson, step, title, before, after, both, right_before, right_after, gained, lost}: `before`, `after` and `both`
-    are numbers of seats that answered; the others count among those that answered both times. Empty without a test."""
-    rows = []
-    for step in state.steps:
-        if step["part"] != BEFORE:
-            continue
-        name = f"{step['lesson']}/{step['step']}"
-        pairs = [(s.answers.get(f"{BEFORE}:{name}"), s.answers.get(f"{AFTER}:{name}")) for s in state.seats.values()]
-        both = [(bool(b.right), bool(a.right)) for b, a in pairs if b is not None and a is not None]
-        rows.append(
-            {
-                "lesson": step["lesson"], "step": step["step"], "title": step["title"],
-                "before": sum(b is not None for b, _ in pairs), "after": sum(a is not None for _, a in pairs),
-                "both": len(both), "right_before": sum(b for b, _ in both), "right_after": sum(a for _, a in both),
-                "gained": sum(a and not b for b, a in both), "lost": sum(b and not a for b, a in both),
-            }
-        )  # fmt: skip
-    return rows
-
-
-def table(room: Room) -> str:
+def table(room: Room, anonymous: bool = False) -> str:
     """The answers as CSV, one row for a seat and a step, for a spreadsheet: no cell is a formula."""
-    data = wall(room)
-    out = io.StringIO()
-    out.write("\ufeff")  # so that a spreadsheet reads UTF-8
-    writer = csv.writer(out, quoting=csv.QUOTE_ALL)
-    writer.writerow(COLUMNS)
+    data = wall(room, anonymous)
+    words = log.read(room.code, _moves)
+    rows: list[list[Any]] = []
     for seat in data["seats"]:
         best = data["sessions"].get(str(seat["number"]), {})
         gap = [_short(best.get("gap")), _short(best.get("speedup")), best.get("kind", "")]
         steps = [step for step in data["steps"] if step["key"] in seat["answers"]]
         if not steps:
-            writer.writerow(map(safe, [seat["number"], seat["name"], *[""] * 10, *gap]))
+            rows.append([seat["number"], seat["name"], *[""] * 11, *gap])
         for step in steps:
             a = seat["answers"][step["key"]]
             part = {BEFORE: "test before", LESSON: "lesson", AFTER: "test after"}[step["part"]]
             at = datetime.fromtimestamp(a["t"], UTC).strftime("%Y-%m-%d %H:%M:%S")
-            cells = [
+            rows.append([
                 seat["number"], seat["name"], part, step["lesson"], step["step"], step["title"], a["tries"],
-                _words(a["first"]), _right(a["first_right"]), _words(a["last"]), _right(a["right"]), at, *gap,
-            ]  # fmt: skip
-            writer.writerow(map(safe, cells))
+                _words(a["first"]), _right(a["first_right"]), _words(a["last"]), _right(a["right"]),
+                words.get((seat["number"], step["key"]), ""), at, *gap,
+            ])  # fmt: skip
+    return _csv(COLUMNS, rows)
+
+
+def moved_table(room: Room, anonymous: bool = False) -> str:
+    """The report of the test as CSV: the room, each skill, each seat."""
+    return _csv(moved.COLUMNS, moved.table(wall(room, anonymous)["test"]))
+
+
+def _moves(state: RoomState) -> dict[tuple[int, str], str]:
+    """(seat, key of a step of the test after) -> how the seat moved."""
+    steps = [step for step in state.steps if step["part"] == AFTER]
+    return {(n, s["key"]): moved.word(seat, s["step"]) for n, seat in state.seats.items() for s in steps}
+
+
+def _csv(columns: tuple[str, ...], rows: list[list[Any]]) -> str:
+    out = io.StringIO()
+    out.write("\ufeff")  # so that a spreadsheet reads UTF-8
+    writer = csv.writer(out, quoting=csv.QUOTE_ALL)
+    writer.writerow(columns)
+    writer.writerows([map(safe, row) for row in rows])
     return out.getvalue()
 
 

@@ -16,7 +16,8 @@ from playground.access.answers import Refused
 from playground.access.sessions import limited
 from playground.models import Room, Seat
 from playground.rooms import events, log, names, plan
-from playground.rooms.lessons import checked_answer
+from playground.rooms.exam import asked as exam
+from playground.rooms.lessons import Outcome, checked_answer
 from playground.rooms.state import RoomState
 
 LONGEST_MESSAGE = 400  # characters
@@ -72,9 +73,7 @@ def open_room(address: str, asked: dict[str, Any]) -> tuple[Room, str]:
     limited(limits.rooms, [address], "rooms", count=False)
     chosen, deadline = plan.checked(asked)
     lessons = plan.lessons_of(chosen)
-    opened = events.RoomOpened(
-        chosen["title"], chosen["paced"], plan.outline(lessons), plan.steps_of(lessons, chosen["test"])
-    )
+    opened = events.RoomOpened(chosen["title"], chosen["paced"], plan.outline(lessons), plan.steps_of(lessons, chosen))
     limited(limits.rooms, [address], "rooms")
     token, digest = tokens.new()
     with transaction.atomic():
@@ -172,7 +171,7 @@ def answer(seat: Seat, key: str, value: Any, attempt: str, show: bool = False, l
     room = Room.objects.filter(code=seat.room_id).first()
     if room is None:
         raise log.GONE
-    outcome = checked_answer(plan.lessons_of(room.plan, lang), key, value, show and ":" not in key)
+    outcome = _checked(room, seat, key, value, show, lang)
     replies: list[dict[str, Any]] = []
 
     def decide(room: Room, state: RoomState) -> log.Items:
@@ -200,6 +199,14 @@ def answer(seat: Seat, key: str, value: Any, attempt: str, show: bool = False, l
 
     log.append(seat.room_id, decide)
     return replies[0]
+
+
+def _checked(room: Room, seat: Seat, key: str, value: Any, show: bool, lang: str) -> Outcome | None:
+    part, colon, skill = key.partition(":")
+    if colon:
+        return checked_answer(exam.lesson(room.plan, seat.number, part, lang), skill, value)
+    slug, _, step = key.partition("/")
+    return checked_answer(plan.lessons_of(room.plan, lang).get(slug), step, value, show)
 
 
 def _reply(state: RoomState, key: str, data: dict[str, Any], tries: int, outcome: Any) -> dict[str, Any]:

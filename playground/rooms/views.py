@@ -67,6 +67,7 @@ def _page(request: HttpRequest, template: str, context: dict) -> HttpResponse:
     """A page in the reader's language."""
     language = language_of(request)
     spoken = {"words": words.words(language), "texts": words.texts(language), "language": language}
+    spoken |= {"sentences": words.sentences(language)}
     context = {**context, "boot": context.get("boot", {}) | spoken}
     with translation.override(language):
         response = render(request, template, context | {"language": language, "page_language": language})

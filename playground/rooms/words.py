@@ -9,8 +9,7 @@ from playground.learn import words as of_lessons
 
 # Keys of static/js/rooms -> English words. Names in braces are filled in by the page.
 SCRIPT = {
-    "stored": gettext_noop("Your answer is stored. What is right is said after the lessons."),
-    "read_text": gettext_noop("The text of this step"),
+    "stored": gettext_noop("Your answer is stored. The test before the lessons says no verdict."),
     "test_before": gettext_noop("Test before"),
     "test_after": gettext_noop("Test after"),
     "answered": gettext_noop("{done} of {all}"),
@@ -73,6 +72,8 @@ PAGE = (
     gettext_noop("Seats"),
     gettext_noop("Nobody has joined yet. Show the code or the QR code on the projector."),
     gettext_noop("What moved between the two tests"),
+    gettext_noop("Both tests ask for the same skills, with other modules."),
+    gettext_noop("What moved (CSV)"),
     gettext_noop(
         "Students join with a code and a nickname. You get a teacher's link, which shows every answer as it comes."
     ),
@@ -90,7 +91,7 @@ PAGE = (
     gettext_noop("Students go at their own pace"),
     gettext_noop("I open each step for all"),
     gettext_noop("Test"),
-    gettext_noop("Ask the questions of the lessons before and after, and report what moved"),
+    gettext_noop("Ask about new modules before and after the lessons, and report what moved"),
     gettext_noop("Seats at most"),
     gettext_noop("Deadline, for homework (your local time; may stay empty)"),
     gettext_noop("Open the room"),
@@ -112,6 +113,12 @@ WALL = (
     gettext_noop("Let them run"),
     gettext_noop("Pace the room"),
     gettext_noop("Hint for all"),
+    gettext_noop("Show the answers"),
+    gettext_noop("Hide the answers"),
+    gettext_noop("Nobody has answered this step yet."),
+    gettext_noop("How the room answered"),
+    gettext_noop("Answers until {time}"),
+    gettext_noop("{n} of {all}"),
     gettext_noop("Message…"),
     gettext_noop("Show names"),
     gettext_noop("Hide names"),
@@ -167,7 +174,10 @@ WALL = (
     gettext_noop("On the projector: {name}"),
     gettext_noop("The session of the seat"),
     gettext_noop("This seat has no session and no answer yet."),
-    gettext_noop("Question"),
+    gettext_noop("Skill"),
+    gettext_noop("Seat"),
+    gettext_noop("Of {both} questions that were answered both times, {before} were right before and {after} after."),
+    gettext_noop("Nobody has answered a question both times yet."),
     gettext_noop("Answered both"),
     gettext_noop("Right before"),
     gettext_noop("Right after"),
@@ -186,6 +196,9 @@ REFUSALS = (
     gettext_noop("GET /api/rooms/CODE lists its lessons."),
     gettext_noop("own: the lesson {slug} has a mistake in line {line}: {text}"),
     gettext_noop("The form of a lesson is in playground/lessons/README.md."),
+    gettext_noop("test: the chosen lessons name no skill that a test can ask for."),
+    gettext_noop("Choose a shipped lesson too, or name `skills` in the head of yours."),
+    gettext_noop("This room has no test."),
     gettext_noop("There is no such room."),
     gettext_noop("Check the code; rooms are deleted some weeks after their end."),
     gettext_noop("A nickname has at least one character."),
@@ -271,7 +284,9 @@ def words(language: str) -> dict[str, str]:
 
 def texts(language: str) -> dict[str, str]:
     """{English text: its translation}, for the page's scripts; empty in English."""
-    if language == "en":
-        return {}
-    with translation.override(language):
-        return {text: gettext(text) for text in (*WALL, *REFUSALS)}
+    return of_lessons.translations(WALL, language)
+
+
+def sentences(language: str) -> dict[str, str]:
+    """The same for what the server refuses."""
+    return of_lessons.translations(REFUSALS, language)

@@ -3,6 +3,7 @@
 import { h } from "./page.js";
 import { digits } from "./format.js";
 import { themed } from "./chart_theme.js";
+import { tr, translated } from "./texts.js";
 
 const PLOTLY = new URL("../vendor/plotly-4.1.1/plotly-basic.min.js", import.meta.url).href;
 const CONFIG = { displayModeBar: false, responsive: false, showTips: false, doubleClick: "reset" };
@@ -23,7 +24,8 @@ function loadPlotly() {
 }
 
 /** A cell of a table: numbers with three digits, an absent value as a dash. */
-const cell = (v) => (typeof v === "number" && !Number.isInteger(v) ? digits(v) : v === true ? "yes" : `${v ?? "–"}`);
+const cell = (v) =>
+  typeof v === "number" && !Number.isInteger(v) ? digits(v) : v === true ? tr("yes") : `${v ?? "–"}`;
 
 /** The places of a trial's marks in a trace: a mark names its trial in `customdata`. */
 const marksOf = (trace, trial) => (trace.customdata ?? []).flatMap((n, i) => (n === trial ? [i] : []));
@@ -40,15 +42,16 @@ export class Chart {
    * `choose(trial)`: a person clicked a trial's mark.
    */
   constructor(root, id, title, waiting, choose, empty = waiting) {
+    [title, waiting, empty] = [title, waiting, empty].map((text) => tr(text));
     this.empty = empty;
     this.key = this.text = null; // of the figure that is drawn; `key` is null if it must be drawn again
-    const aria = `${title}; the numbers are in the table below`;
+    const aria = tr("{title}; the numbers are in the table below", { title });
     this.plot = h("div", { class: "plot", id: `${id}-plot`, role: "img", "aria-label": aria, hidden: true });
     this.waiting = h("p", { class: "waiting" }, waiting);
     this.caption = h("p", { class: "caption" });
     this.table = h("div", { class: "table" });
     this.details = h("details", { hidden: true, ontoggle: () => this.drawTable() },
-      h("summary", {}, "As a table"), this.table);
+      h("summary", {}, tr("As a table")), this.table);
     this.choose = choose;
     const head = h("header", { class: "pane-head" }, h("h2", {}, title));
     const parts = [head, this.waiting, this.plot, this.caption, this.details];
@@ -65,10 +68,10 @@ export class Chart {
       this.mark(figure, trial);
       return;
     }
-    this.waiting.textContent = figure ? LOADING : this.empty;
+    this.waiting.textContent = figure ? tr(LOADING) : this.empty;
     this.waiting.hidden = Boolean(figure && this.listening);
     this.details.hidden = this.plot.hidden = !figure;
-    this.caption.textContent = figure?.caption ?? "";
+    this.caption.textContent = translated(figure?.caption ?? "");
     this.drawTable();
     if (figure) await this.drawPlot(figure, trial);
   }
@@ -78,14 +81,14 @@ export class Chart {
     try {
       Plotly = await loadPlotly();
     } catch (e) {
-      this.caption.textContent = `${e.message}; the table has the numbers.`;
+      this.caption.textContent = tr("{error}; the table has the numbers.", { error: tr(e.message) });
       this.plot.hidden = this.waiting.hidden = true;
       this.key = null;
       return;
     }
     if (this.figure !== figure) return;
     if (!this.plot.clientWidth) { this.key = null; return; } // the pane is not shown: drawn when it is
-    const { data, layout } = themed(figure.figure);
+    const { data, layout } = themed(translated(figure.figure));
     const size = { width: this.plot.clientWidth, height: this.plot.clientHeight };
     await Plotly.react(this.plot, selected(data, trial), { ...layout, ...size }, CONFIG);
     this.waiting.hidden = true;
@@ -108,8 +111,8 @@ export class Chart {
 
   drawTable() {
     if (!this.details.open || !this.figure) return;
-    const rows = this.figure.rows;
-    const head = Object.keys(rows[0] ?? {}).map((name) => h("th", { scope: "col" }, name));
+    const rows = translated(this.figure.rows);
+    const head = Object.keys(rows[0] ?? {}).map((name) => h("th", { scope: "col" }, tr(name)));
     const body = rows.map((row) => h("tr", {}, Object.values(row).map((v) => h("td", {}, cell(v)))));
     this.table.replaceChildren(h("table", {}, h("thead", {}, h("tr", {}, head)), h("tbody", {}, body)));
   }

@@ -79,6 +79,9 @@ def test_a_lesson_alone_to_its_end(open_page, complaints):
         expect(page.locator(f'.outcome [data-code="{code}"]')).to_be_visible()
     page.get_by_role("button", name="Next").click()
     expect(page.locator(".lesson-end")).to_be_visible()
+    expect(page.get_by_role("link", name="Go on: The ridge point")).to_have_attribute(
+        "href", "/learn/ridge-point?lang=en"
+    )
     page.reload()
     assert step(page) == "summary" and page.locator(".step-link.right").count() == 3
     page.get_by_role("link", name="한국어").click()

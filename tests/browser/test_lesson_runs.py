@@ -96,6 +96,48 @@ def test_a_recording_plays_in_the_step(open_page, complaints):
     assert not complaints, complaints
 
 
+def test_a_pane_speaks_the_language_of_its_lesson_and_fits_a_narrow_screen(open_page, complaints):
+    page = open_page("/learn/memory-bound?step=gate-replay&lang=ko", width=360, height=740)
+    pane = page.frame_locator(".session-pane iframe")
+    expect(pane.locator("#link-state")).to_have_text("끝남")
+    expect(pane.locator("#device")).to_contain_text("측정")
+    expect(pane.locator("#play")).to_have_text("▶ 재생")
+    expect(pane.locator(".trial").first).to_contain_text("한계의 1.95배")
+    expect(pane.locator(".trial .change [lang=en]").first).to_have_text("the owner's kernel")
+    for language in ("ko", "en"):
+        page = open_page(f"/learn/memory-bound?step=gate-replay&lang={language}", width=360, height=740)
+        badge = page.frame_locator(".session-pane iframe").locator("#device")
+        expect(badge).to_be_visible()
+        assert badge.evaluate(
+            "(b) => b.scrollWidth <= b.clientWidth + 1 && b.getBoundingClientRect().right <= innerWidth"
+        )
+    page = open_page("/learn/when-to-stop?step=rules&lang=ko")
+    page.get_by_role("button", name="대신 기록 재생").click()
+    chart = page.frame_locator(".session-pane iframe").locator("#chart-history")
+    expect(chart.locator("h2")).to_have_text("속도 향상 기록")
+    expect(chart.locator(".caption")).to_contain_text("점선: 한계의 25% 이내이며")
+    expect(chart.locator(".xtitle")).to_have_text("시도")
+    assert not re.search(r"[a-z]{5}", re.sub("PyTorch|float16", "", chart.locator(".caption").inner_text()))
+    assert not complaints, complaints
+
+
+def test_a_recording_that_is_not_loaded_is_named_with_the_way_out(app, open_page, complaints, tmp_path):
+    app.manage("load_recordings", str(tmp_path), "-v", "0")
+    try:
+        page = open_page("/learn/memory-bound?step=gate-replay")
+        pane = page.locator(".session-pane")
+        expect(pane).to_contain_text("The recording of this session is not loaded on this server.")
+        expect(pane.locator("code")).to_have_text("python manage.py load_recordings")
+        expect(page.locator("iframe")).to_have_count(0)
+        expect(page.locator('.figure a[href^="/s/"]')).to_have_count(0)  # nothing leads to a page that is not there
+    finally:
+        app.manage("load_recordings", "-v", "0")
+    page.get_by_role("button", name="Look again").press("Enter")
+    expect(page.frame_locator(".session-pane iframe").locator("#timeline .trial").first).to_be_visible()
+    assert all("404" in complaint for complaint in complaints), complaints
+    complaints.clear()
+
+
 def test_without_an_engine_the_recording_stands_in(app, open_page, complaints):
     page = open_page("/learn")
     page.route("**/healthz", lambda route: route.fulfill(json={"ok": True, "engines": 0, "queued": 0}))

@@ -5,16 +5,26 @@ import contextlib
 import json
 import re
 import sqlite3
-import time
 import urllib.request
+from datetime import UTC, datetime, timedelta
 from itertools import pairwise
 
 from playwright.sync_api import expect
 
+from playground import learn
 from tests.browser.conftest import no_sideways_scroll
 from tests.browser.test_manners import luminance
 
 NICKNAME = '<b>Ada</b>"=1'
+
+
+def opened(app, **fields) -> dict[str, str]:
+    """A new room, as the API gives it."""
+    asked = urllib.request.Request(
+        f"{app.url}/api/rooms", json.dumps(fields).encode(), {"Content-Type": "application/json"}
+    )
+    with urllib.request.urlopen(asked, timeout=20) as reply:
+        return json.load(reply)
 
 
 def join(open_page, code: str, name: str, **how):
@@ -119,6 +129,7 @@ def test_a_room_from_its_opening_to_its_end(app, open_page, complaints):
     no_sideways_scroll(wall)
 
     # the results, the end and the deletion
+    wall.locator("body").press("a")  # with names
     with wall.expect_download() as download:
         wall.get_by_role("button", name="Results (CSV)").click()
     text = download.value.path().read_text(encoding="utf-8-sig")
@@ -135,14 +146,69 @@ def test_a_room_from_its_opening_to_its_end(app, open_page, complaints):
     assert not ours, ours
 
 
+def test_three_seats_finish_a_lesson_and_the_wall_moves(app, open_page, complaints, recordings):
+    """By keyboard alone: each student answers every question of a lesson, one of them wrongly at first."""
+    lesson = learn.lesson("tiles-and-waves")
+    asked = [step for step in lesson.steps if step.question]
+    room = opened(app, title="Monday", lessons=[lesson.slug], trials=1)
+    wall = open_page(room["teacher_url"].removeprefix(app.url))
+    names = {"Ada": {}, "Grace": {"width": 360, "height": 740, "color_scheme": "dark"}, "Lin": {}}
+    pages = [join(open_page, room["code"], name, **how) for name, how in names.items()]
+    for step in lesson.steps:
+        for page in pages:
+            expect(page.locator('.step-link[aria-current="step"]')).to_have_attribute("data-step", step.id)
+            if step.question:
+                question = page.locator(".question")
+                right = step.question.right.value()
+                if page is pages[1] and step is asked[0]:
+                    question.locator("input").fill("12345")
+                    page.keyboard.press("Enter")
+                    expect(question.locator('[data-code="wrong"]')).to_be_visible()
+                if step.question.kind == "number":
+                    question.locator("input").fill(str(right))
+                else:
+                    question.locator(f'input[value="{right}"]').press("Space")
+                page.keyboard.press("Enter")
+                expect(question.locator('[data-code="right"]')).to_be_visible()
+                expect(page.locator("#tally")).to_contain_text("How the room answered")
+                no_sideways_scroll(page)
+            if step is not lesson.steps[-1]:
+                page.locator(".lesson-buttons .next").press("Enter")
+    for page in pages:
+        expect(page.locator(".lesson-end")).to_be_visible()
+        expect(page.locator("#sections [aria-current]")).to_contain_text(f"{len(asked)} of {len(asked)}")
+    for number in (1, 2, 3):
+        expect(tile(wall, number).locator(".mark.right")).to_have_count(len(asked))
+    expect(tile(wall, 2).locator(".mark").first).to_have_attribute("title", re.compile("right, 2 tries"))
+
+    # what the room answered: hidden on the wall until the teacher shows it, and hidden again at the next step
+    for page in pages:
+        page.locator(f'[data-step="{asked[0].id}"]').press("Enter")
+    expect(wall.locator("#now-title")).to_have_text(asked[0].title)
+    expect(wall.locator("#tally")).to_be_hidden()
+    wall.locator("body").press("r")
+    expect(wall.locator("#tally li")).to_have_count(2)
+    expect(wall.locator("#tally li.right")).to_contain_text(re.compile(r"256 tiles\s*2 of 3"))
+    expect(wall.locator("#tally")).to_contain_text("12345 tiles")
+    wall.set_viewport_size({"width": 360, "height": 740})
+    no_sideways_scroll(wall)
+    for page in pages:
+        page.locator(f'[data-step="{asked[1].id}"]').press("Enter")
+    expect(wall.locator("#tally")).to_be_hidden()
+    assert not complaints, complaints
+
+
 def test_homework_ends_at_its_deadline(app, open_page):
-    body = {"title": "Homework", "lessons": ["roofline"], "deadline": time.time() + 3600}
-    asked = urllib.request.Request(
-        f"{app.url}/api/rooms", json.dumps(body).encode(), {"Content-Type": "application/json"}
-    )
-    with urllib.request.urlopen(asked, timeout=20) as reply:
-        code = json.load(reply)["code"]
+    wall = open_page("/w/new")
+    tomorrow = datetime.now(UTC) + timedelta(days=1)
+    wall.get_by_label("Deadline").fill(tomorrow.strftime("%Y-%m-%dT%H:%M"))
+    opens = wall.get_by_role("button", name="Open the room")
+    expect(opens).to_be_enabled()
+    opens.press("Enter")
+    code = wall.locator(".wall-join .code").text_content()
     page = join(open_page, code, "Ada")
+    for one in (page, wall):
+        expect(one.locator("#until")).to_contain_text(re.compile(r"Answers until \w+, .*\d\d:\d\d"))
     page.locator('[data-step="which"]').click()
     with contextlib.closing(sqlite3.connect(app.var / "playground.sqlite3", timeout=30)) as database, database:
         database.execute("update playground_room set deadline = '2026-01-01 00:00:00' where code = ?", (code,))
@@ -150,6 +216,7 @@ def test_homework_ends_at_its_deadline(app, open_page):
     expect(page.locator(".outcome")).to_contain_text("it takes no more answers")
     page.reload()
     expect(page.locator("#state")).to_contain_text("The deadline was")
+    expect(page.locator("#until")).to_be_hidden()
 
 
 def test_a_room_in_korean(open_page, complaints):

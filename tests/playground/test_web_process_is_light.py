@@ -54,7 +54,8 @@ def test_no_torch_and_nothing_of_the_engine_but_its_data(tmp_path):
     assert [m for m in at_start if m.split(".")[0] in late] == [], "they wait for the first figure and the first card"
     assert {m for m in modules if m.split(".")[0] == "engine"} <= {
         "engine", "engine.classes", "engine.replay", "engine.words", "engine.export", "engine.export.history",
-        "engine.export.package", "engine.export.model_new", "engine.export.notebook",
+        "engine.export.package", "engine.export.model_new", "engine.export.notebook", "engine.export.composition",
+        "engine.export.forms", "engine.export.module_package",
         "engine.record", "engine.record.shared", "engine.session", "engine.session.events",
         "engine.session.event_base", "engine.session.script_events",
         "engine.session.trial_events", "engine.session.recording", "engine.session.spec", "engine.session.titles",

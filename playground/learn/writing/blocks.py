@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from playground.learn.model import KINDS, Mistake
 
 BLOCKS = ("values", "work", "program", "module", "question", "figure", "yours", "hint")
-HEAD = ("title", "minutes", "summary", "terms", "language")
+HEAD = ("title", "minutes", "summary", "terms", "skills", "language")
 _STEP = re.compile(r"##\s+(\w+)\s+([a-z][a-z0-9-]*)\s*:\s*(\S.*)$")
 _FENCE = re.compile(r"^(`{3,40})(?!`)\s{0,20}([a-z]{0,40})(.*)$")
 

@@ -40,9 +40,11 @@ class QuestionError(ValueError):
 
 
 def ask(
-    words: list[str], rows: list[tuple[str, str, int]], scope: Scope, wrong: Say, line: int, first: Asked | None = None
-) -> Asked:
-    """The question of a block. `first`: the original's, if this is a translation. Raises QuestionError."""
+    words: list[str], rows: list[tuple[str, str, int]], scope: Scope, wrong: Say, line: int,
+    first: Asked | None = None, drawn: bool = False,
+) -> Asked:  # fmt: skip
+    """The question of a block. `first`: the original's, if this is a translation. `drawn`: its numbers were drawn, so
+    that each option may be the right one, and each has its reason. Raises QuestionError."""
     kind = words[0] if words else (first.question.kind if first else "")
     if kind not in QUESTIONS:
         raise QuestionError(line, f"There is no kind of question {kind!r}.", f"Use one of {', '.join(QUESTIONS)}.")
@@ -67,7 +69,7 @@ def ask(
         raise QuestionError(line, "The question asks nothing.", "Add a line `ask: ...`.")
     reader.unknown()
     if original is None:
-        _answerable(question, wrong, reader.line("right", line))
+        _answerable(question, wrong, reader.line("right", line), drawn)
     return Asked(question, hints, keys)
 
 
@@ -156,7 +158,7 @@ class _Rows:
                 self.wrong(line, f"A question has no line `{name[:40]}`.", fix)
 
 
-def _answerable(question: Question, wrong: Say, line: int) -> None:
+def _answerable(question: Question, wrong: Say, line: int, drawn: bool) -> None:
     """Report a right answer that cannot be computed, or that no option offers."""
     codes = [o.code for o in question.options]
     if question.kind != "number" and len(codes) < 2:
@@ -171,7 +173,7 @@ def _answerable(question: Question, wrong: Say, line: int) -> None:
         wrong(line, f"The right answer is {value!r}, which no option is.", f"The options are {', '.join(codes)}.")
     if question.kind == "multi" and (not isinstance(value, list) or not set(value) <= set(codes)):
         wrong(line, f"The right answer is {value!r}; it must be a list of options.", "Use those(a=..., b=...).")
-    if question.kind == "choice" and value in [w.code for w in question.wrongs]:
+    if question.kind == "choice" and not drawn and value in [w.code for w in question.wrongs]:
         wrong(line, f"The right answer {value!r} is explained as a wrong one.", "Remove that line `wrong`.")
     for w in question.wrongs:
         if w.value is not None and isinstance(value, (int, float)) and _near(w.value.number(), value, question.within):

@@ -14,6 +14,7 @@ from typing import Any
 
 import dsl.check
 from playground.learn import facts, figures
+from playground.learn.exam import bank
 from playground.learn.model import Lesson, Mistake, Step
 from playground.learn.writing import blocks, markdown, work
 from playground.learn.writing.blocks import Block, Part, Raw, RawStep
@@ -42,8 +43,8 @@ class _Original:
 
 
 class _Reader:
-    def __init__(self, raw: Raw, original: _Original, translated: bool):
-        self.raw, self.original, self.translated = raw, original, translated
+    def __init__(self, raw: Raw, original: _Original, translated: bool, drawn: bool):
+        self.raw, self.original, self.translated, self.drawn = raw, original, translated, drawn
         self.mistakes = raw.mistakes
         self.scope = original.scope
 
@@ -163,7 +164,8 @@ class _Reader:
             return asked
         rows = blocks.fields(block.text, block.line)
         try:
-            return ask(block.words, rows, self.scope, self.wrong, block.line - 1, asked if self.translated else None)
+            first = asked if self.translated else None
+            return ask(block.words, rows, self.scope, self.wrong, block.line - 1, first, self.drawn)
         except QuestionError as e:
             self.wrong(e.line, e.text, e.fix)
             return asked
@@ -220,7 +222,8 @@ def read(
     """The lesson of a text, and its mistakes with their lines. With mistakes there is a lesson only if it has a title
     and a step, so that a teacher can see what stands already.
 
-    `translation`: the text of its translation into `language`. Then the mistakes are the translation's.
+    `translation`: the text of its translation into `language`. Then the mistakes are the translation's. `source`:
+    shipped | own | drawn (playground.learn.exam).
     """
     original = _Original()
     original.scope.left = MOST_CALLS
@@ -245,7 +248,7 @@ def _read(
     text: str, slug: str, source: str, original: _Original, first: Lesson | None
 ) -> tuple[Lesson | None, list[Mistake]]:
     raw = blocks.split(text)
-    reader = _Reader(raw, original, first is not None)
+    reader = _Reader(raw, original, first is not None, source == "drawn")
     _few_blocks(raw)
     parts = [*raw.opening, *(part for step in raw.steps for part in step.parts)]
     for part in sorted(parts, key=lambda p: p.block is not None and p.block.name == "values"):  # they use the others
@@ -274,8 +277,19 @@ def _read(
     summary = raw.head.get("summary", (first.summary if first else "", 0))[0]
     terms = tuple(t.strip() for t in raw.head.get("terms", ("", 0))[0].split(",") if t.strip())
     languages = ("en",) if first is None else ("en", language)
-    lesson = Lesson(slug, title, minutes, language, tuple(steps), summary, terms, source, languages, text)
+    skills = first.skills if first else _skills(raw, reader)
+    lesson = Lesson(slug, title, minutes, language, tuple(steps), summary, terms, skills, source, languages, text)
     return lesson, _sorted(reader.mistakes)
+
+
+def _skills(raw: Raw, reader: _Reader) -> tuple[str, ...]:
+    """What a test may ask after the lesson."""
+    text, line = raw.head.get("skills", ("", 0))
+    named = tuple(dict.fromkeys(name.strip() for name in text.split(",") if name.strip()))
+    for name in named:
+        if name not in bank.skills():
+            reader.wrong(line, f"There is no skill {name[:40]!r}.", f"Use {', '.join(bank.skills())}.")
+    return tuple(name for name in named if name in bank.skills())
 
 
 def _few_blocks(raw: Raw) -> None:

@@ -5,7 +5,7 @@ import { remember } from "../mine/started.js";
 import { startAlone } from "./run.js";
 import { mount } from "./runner.js";
 
-const { lesson, words, language } = boot;
+const { lesson, next, words, language } = boot;
 const address = `/api/lessons/${encodeURIComponent(lesson.slug)}/answers?lang=${language}`;
 const asked = new URLSearchParams(location.search).get("step");
 const before = progress(lesson.slug);
@@ -27,6 +27,7 @@ const sessions = {
 
 mount($("lesson"), lesson, {
   sessions,
+  next: () => next && { title: next.title, href: `/learn/${next.slug}?lang=${language}` },
   words,
   progress: { ...before, step: asked ?? before.step },
   check: async (step, answer, show) => {

@@ -1,6 +1,6 @@
 // The list of lessons, with how far this browser's student came in each.
 import { $, boot } from "../page.js";
-import { fill } from "./parts.js";
+import { fill } from "../texts.js";
 import { forget, progress } from "./progress.js";
 
 function draw() {

@@ -1,6 +1,6 @@
 // /learn/own: a teacher's own lesson, checked as it is written and shown as a student sees it. Kept in this browser.
 import { $, boot, debounce, h, request } from "../page.js";
-import { fill } from "./parts.js";
+import { fill } from "../texts.js";
 import { mount } from "./runner.js";
 
 const KEY = "ucutlass.own-lesson";

@@ -28,17 +28,39 @@ export function number(x) {
 /** A time in ms, as µs below 0.1 ms. */
 export const time = (ms) => (ms === null ? "–" : ms >= 0.1 ? `${number(ms)} ms` : `${number(ms * 1e3)} µs`);
 export const percent = (x) => `${Math.round(x * 100)}%`;
-/** "one {a} two" with a value for each name in braces. */
-export const fill = (text, values) => text.replace(/\{(\w+)\}/g, (_, name) => String(values[name] ?? ""));
 
-/** One pane of a session's page in the step, and a link to the whole page. `replay`: of a recording, which plays. */
+/** One pane of a session's page in the step, in the step's language, and a link to the whole page. `replay`: of a
+ *  recording, which plays. */
 export function pane(runner, id, name, replay) {
-  const address = `/embed/${encodeURIComponent(id)}?pane=${name}${replay ? "&replay=1" : ""}`;
+  const query = new URLSearchParams({ pane: name, lang: runner.step.language, ...(replay ? { replay: 1 } : {}) });
+  const address = `/embed/${encodeURIComponent(id)}?${query}`;
   const title = runner.word(replay ? "recorded_pane" : "live_pane");
-  return h("div", { class: "session-pane" },
-    h("iframe", { src: address, title, loading: "lazy", "data-session": id }),
-    h("a", { href: `/s/${id}`, target: "_blank", rel: "noopener" },
-      runner.word(replay ? "open_session" : "whole_session")));
+  const frame = h("iframe", { title, loading: "lazy", "data-session": id });
+  const link = h("a", { href: `/s/${id}`, target: "_blank", rel: "noopener" },
+    runner.word(replay ? "open_session" : "whole_session"));
+  const place = h("div", { class: "session-pane" }, frame, link);
+  const show = () => {
+    frame.src = address;
+    if (frame.parentNode !== place) place.replaceChildren(frame, link);
+  };
+  if (replay) whenLoaded(runner, place, address, show);
+  else show();
+  return place;
+}
+
+/** Shows a recording if this server has it; else says what is missing and how it comes here. Its frame stands there
+ *  already, so that nothing moves under a finger. */
+async function whenLoaded(runner, place, address, show) {
+  const reply = await fetch(address, { method: "HEAD" }).catch(() => null);
+  if (reply?.status !== 404) {
+    show();
+    return;
+  }
+  const again = () => whenLoaded(runner, place, address, show);
+  place.replaceChildren(h("p", { class: "notice", role: "status" },
+    `${runner.word("not_loaded")} ${runner.word("load_it")} `, h("code", {}, "python manage.py load_recordings")),
+  h("button", { type: "button", class: "button", onclick: again }, runner.word("look_again")));
+  place.dispatchEvent(new CustomEvent("notloaded", { bubbles: true }));
 }
 
 /** A table under a figure, closed at first: {head: [text], rows: [[text]]}. */

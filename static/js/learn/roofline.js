@@ -1,7 +1,8 @@
 // The roofline of a lesson: choose a GPU and a class, move a point along shapes, and see which roof is above it.
 // Every intensity, time and binding roof comes from sol. Here only the roof's line is drawn: min(peak, x * bandwidth).
 import { h } from "../page.js";
-import { fill, number, svg, table, time } from "./parts.js";
+import { number, svg, table, time } from "./parts.js";
+import { fill } from "../texts.js";
 
 const W = 560;
 const H = 320;

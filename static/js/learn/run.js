@@ -3,7 +3,8 @@
 import { h, request } from "../page.js";
 import { apply, headline, initial, used } from "../session/reduce.js";
 import { Stream } from "../session/stream.js";
-import { fill, number, pane } from "./parts.js";
+import { number, pane } from "./parts.js";
+import { fill } from "../texts.js";
 
 /** Starts a session on the account of the visitor's address, as the playground does. */
 export const startAlone = (asked) => request("/api/sessions", { body: asked });

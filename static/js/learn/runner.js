@@ -4,6 +4,7 @@ import { drawBlock } from "./blocks.js";
 import { Question } from "./question.js";
 import { startAlone } from "./run.js";
 import { html } from "./parts.js";
+import { fill } from "../texts.js";
 
 /**
  * Shows `lesson` (playground.learn.lesson_json) in `element`.
@@ -13,6 +14,7 @@ import { html } from "./parts.js";
  *   locked(stepId): true while a step may not be opened
  *   sessions: those that steps start, {of(stepId): {id, control} | null, start(stepId, request), stop(session)}
  *   words: the page's words by key
+ *   next(): what follows the lesson, {title, href} or {title, open: () => ..}; null at the end of all
  * Returns {open(stepId), refresh(), step}.
  */
 export function mount(element, lesson, options = {}) {
@@ -21,11 +23,22 @@ export function mount(element, lesson, options = {}) {
 
 const TYPED = "textarea, select, input:not([type=radio], [type=checkbox], [type=range])"; // Alt moves words there
 
+/** A link or a button that leads on from the end of a lesson or a test. */
+export function leadOn(next, words) {
+  if (!next) return null;
+  const text = fill(words.go_on ?? "{title}", { title: next.title });
+  return next.href
+    ? h("a", { class: "button primary next-part", href: next.href }, text)
+    : h("button", { type: "button", class: "button primary next-part", onclick: next.open }, text);
+}
+
 const NONE = { of: () => null, start: startAlone, stop: () => {} }; // nobody keeps the sessions
 
 class Runner {
-  constructor(element, lesson, { check, onStep, progress = {}, locked = () => false, words = {}, sessions = NONE }) {
-    Object.assign(this, { element, lesson, check, onStep, locked, words, sessions });
+  constructor(element, lesson, options) {
+    const { check, onStep, progress = {}, locked = () => false, words = {}, sessions = NONE } = options;
+    const { next = () => null } = options;
+    Object.assign(this, { element, lesson, check, onStep, locked, words, sessions, next });
     this.waits = null; // the step whose session runs
     this.answers = structuredClone(progress.answers ?? {});
     this.visited = new Set();
@@ -151,7 +164,7 @@ class Runner {
       next
         ? h("button", { type: "button", class: "button next", disabled: shut, onclick: () => this.open(next.id) },
           this.word(shut ? why : "next"))
-        : h("span", { class: "lesson-end" }, this.word("end")),
+        : h("span", { class: "lesson-end" }, this.word("end"), leadOn(this.next(), this.words)),
     );
   }
 

@@ -1,6 +1,7 @@
 // Figures of recorded searches: bars to compare times, the trials of a session one by one, and stop rules.
 import { h } from "../page.js";
-import { fill, number, pane, percent, table, time } from "./parts.js";
+import { number, pane, percent, table, time } from "./parts.js";
+import { fill } from "../texts.js";
 
 export function drawBars(figure, data, runner) {
   const most = Math.max(...data.bars.map((b) => b.value));
@@ -35,6 +36,11 @@ export function drawTrials(figure, data, runner) {
   const head = ["trial", "class", "change", "verdict", "time"].map(word);
   figure.append(table(runner, head, data.trials.map((t) =>
     [String(t.number), t.class, t.change, t.verdict, t.ms === null ? "–" : time(t.ms)])));
+  let loaded = true; // only then a trial has a page
+  figure.addEventListener("notloaded", () => {
+    loaded = false;
+    draw();
+  });
   figure.append(pane(runner, data.id, data.pane, true));
   draw();
 
@@ -56,10 +62,10 @@ export function drawTrials(figure, data, runner) {
     });
     list.replaceChildren(...fixed, ...trials);
     const now = data.trials[shown - 1];
+    const name = fill(word("trial_n"), { n: now.number });
     words.replaceChildren(
-      h("a", { href: `/s/${data.id}?trial=${now.number}`, target: "_blank", rel: "noopener" },
-        fill(word("trial_n"), { n: now.number })),
-      `: ${now.change || "–"}. `, h("span", { lang: "en" }, now.text || now.reason));
+      loaded ? h("a", { href: `/s/${data.id}?trial=${now.number}`, target: "_blank", rel: "noopener" }, name) : name,
+      ": ", h("span", { lang: "en" }, `${now.change || "–"}. ${now.text || now.reason}`));
     back.disabled = shown === 1;
     next.disabled = all.disabled = shown === data.trials.length;
   }

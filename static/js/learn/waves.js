@@ -1,6 +1,7 @@
 // Tiles and waves: which SM works on which output tile, round by round. The counts come from sol's tile model.
 import { h } from "../page.js";
-import { fill, number, percent, svg, table, time } from "./parts.js";
+import { number, percent, svg, table, time } from "./parts.js";
+import { fill } from "../texts.js";
 import { select } from "./roofline.js";
 
 const CELL = 14;

@@ -1,8 +1,8 @@
 // The buttons above the wall, and their keys.
 import { h } from "../page.js";
-import { tr } from "./texts.js";
+import { tr } from "../texts.js";
 
-const KEYS = { p: "pause", n: "next", h: "hint", a: "anonymous", m: "message" };
+const KEYS = { p: "pause", n: "next", h: "hint", a: "anonymous", m: "message", r: "tally" };
 
 /** [act, label, key, style] of the buttons in a state of the room. */
 function buttons(wall, step) {
@@ -14,6 +14,8 @@ function buttons(wall, step) {
     paced ? ["next", last ? tr("Open all") : tr("Open the next step"), "n", "primary"] : null,
     ["all", paced ? tr("Let them run") : tr("Pace the room"), "", ""],
     step.part === "lesson" ? ["hint", tr("Hint for all"), "h", ""] : null,
+    step.part === "lesson" && step.question
+      ? ["tally", wall.tally === step.key ? tr("Hide the answers") : tr("Show the answers"), "r", ""] : null,
     ["message", tr("Message…"), "m", ""],
   ];
   return [

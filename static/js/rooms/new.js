@@ -1,6 +1,7 @@
 // The form that opens a room, and goes on to its wall.
 import { $, answer, boot, h, request } from "../page.js";
-import { inLanguage, reasonOf, tr } from "./texts.js";
+import { tr } from "../texts.js";
+import { inLanguage, reasonOf } from "./texts.js";
 
 const texts = []; // own lessons: {name, text}
 

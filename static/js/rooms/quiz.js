@@ -1,6 +1,7 @@
-// The test before and after the lessons: one question after the other, each answered once. The test before says no
-// verdict, so that nobody learns the answers from it.
+// The test before and after the lessons: one question after the other, each with its module and answered once. The test
+// before says no verdict, so that nobody learns the answers from it.
 import { h } from "../page.js";
+import { drawBlock } from "../learn/blocks.js";
 import { html } from "../learn/parts.js";
 import { Question } from "../learn/question.js";
 
@@ -27,10 +28,11 @@ class TestQuestion extends Question {
 
 /**
  * Shows the questions of a test in `element`.
- *   steps: [{key, step}], step as in a lesson (playground.learn.lesson_json)
- *   answers: {key: {last, right, why}}; check(key, answer): as the runner's; locked(key); word(key)
+ *   steps: [{key, step}], step as in a lesson (playground.learn.lesson_json), its blocks a module or a program
+ *   answers: {key: {last, right, why}}; check(key, answer): as the runner's; locked(key); word(key);
+ *   end: what stands after the last question, or null
  */
-export function quiz(element, { steps, answers, check, locked, word }) {
+export function quiz(element, { steps, answers, check, locked, word, end }) {
   const items = steps.map(({ key, step }, place) => {
     const runner = {
       answers: {},
@@ -46,9 +48,10 @@ export function quiz(element, { steps, answers, check, locked, word }) {
       item.append(h("p", { class: "faint" }, word("wait")));
       return item;
     }
-    const text = h("details", { class: "quiz-text" }, h("summary", {}, word("read_text")));
+    const text = h("div", { class: "lesson-text" });
     text.append(html(step.html));
-    for (const mark of text.querySelectorAll("[data-block]")) mark.remove();
+    for (const mark of text.querySelectorAll("[data-block]"))
+      mark.replaceWith(drawBlock(step.blocks[Number(mark.dataset.block)], runner));
     const question = new TestQuestion({ ...step, id: key.replace(/\W/g, "-") }, runner);
     const before = answers[key];
     if (before) {
@@ -61,7 +64,7 @@ export function quiz(element, { steps, answers, check, locked, word }) {
     item.append(text, question.root);
     return item;
   });
-  element.replaceChildren(h("ol", { class: "quiz" }, items));
+  element.replaceChildren(h("ol", { class: "quiz" }, items), ...[end].filter(Boolean));
 }
 
 TestQuestion.prototype.fill = function fill(answer) {

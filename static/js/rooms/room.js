@@ -1,17 +1,20 @@
 // A student's page: join, then the lessons at the teacher's pace. The server checks every answer and keeps it.
 import { $, answer, boot, h, request, throttle, Told } from "../page.js";
-import { mount } from "../learn/runner.js";
-import { fill, html } from "../learn/parts.js";
+import { leadOn, mount } from "../learn/runner.js";
+import { html } from "../learn/parts.js";
+import { fill } from "../texts.js";
 import { Channel, showStatus } from "./channel.js";
 import { quiz } from "./quiz.js";
 import { MySession } from "./my_session.js";
 import { Seat } from "./seat.js";
 import { reasonOf } from "./texts.js";
-import { apply, begin, isOpen, sections } from "./state.js";
+import { apply, begin, isOpen, sections, timeOf } from "./state.js";
+import { tally } from "./tally.js";
+import { tr } from "../texts.js";
 
 const word = (key) => boot.words[key] ?? key;
 const say = (key, values) => fill(word(key), values);
-const lessons = new Map(); // slug -> its JSON
+const lessons = new Map(); // its path in the API (lessons/SLUG, test/PART) -> its JSON
 
 let room = null;
 let section = null; // the part on the screen
@@ -101,17 +104,16 @@ const mine = () => room.seats.get(room.mine);
 async function show(next, focus = false) {
   section = next;
   draw();
-  for (const slug of new Set(next.steps.map((step) => step.lesson)))
-    if (!lessons.has(slug)) lessons.set(slug, await seat.get(`lessons/${slug}?lang=${boot.language}`));
+  const path = next.part === "lesson" ? `lessons/${next.name}` : `test/${next.part}`;
+  if (!lessons.has(path)) lessons.set(path, await seat.get(`${path}?lang=${boot.language}`));
   if (section !== next) return;
-  if (next.part === "lesson") showLesson(next);
-  else showTest(next);
+  if (next.part === "lesson") showLesson(next, lessons.get(path));
+  else showTest(next, lessons.get(path));
   if (focus) $("work").focus();
   draw();
 }
 
-function showLesson({ name, steps }) {
-  const lesson = lessons.get(name);
+function showLesson({ name, steps }, lesson) {
   const own = mine().answers;
   const answers = {};
   for (const { key, step } of steps)
@@ -125,11 +127,23 @@ function showLesson({ name, steps }) {
     onStep: (id) => {
       seat.post("steps", { step: key(id) }).catch(() => {});
       drawHints(key(id));
+      drawTally().catch(fail);
     },
     check: (id, answer, all) => check(key(id), answer, all),
     sessions: sessions(key),
+    next: following,
   });
 }
+
+/** The part of the room after the one on the screen; null after the last one, and while it is shut. */
+function following() {
+  const list = sections(room);
+  const next = list[list.findIndex((one) => one.name === section.name) + 1];
+  if (!next || !isOpen(room, next.steps[0].key)) return null;
+  return { title: titleOf(next), open: () => show(next, true).catch(fail) };
+}
+
+const titleOf = (one) => (one.part === "lesson" ? one.title : word(`test_${one.part}`));
 
 /** The sessions of a lesson's steps, with the room's quota. */
 function sessions(key) {
@@ -150,15 +164,16 @@ function sessions(key) {
   };
 }
 
-function showTest({ steps }) {
+function showTest({ steps }, test) {
   runner = null;
   $("work").className = "panel pad work";
   quiz($("work"), {
-    steps: steps.map(({ key, lesson, step }) => ({ key, step: lessons.get(lesson).steps.find((s) => s.id === step) })),
+    steps: steps.map(({ key, step }) => ({ key, step: test.steps.find((s) => s.id === step) })),
     answers: mine().answers,
     locked: (key) => !isOpen(room, key),
     check: (key, answer) => check(key, answer),
     word,
+    end: leadOn(following(), boot.words),
   });
   if (steps.some((step) => isOpen(room, step.key))) seat.post("steps", { step: steps[0].key }).catch(() => {});
 }
@@ -181,16 +196,20 @@ let open = null;
 function draw() {
   $("state").hidden = !(room.paused || room.ended || late());
   $("state").textContent = room.ended ? word("ended")
-    : late() ? say("too_late", { time: when(room.deadline) }) : word("paused");
+    : late() ? say("too_late", { time: timeOf(room.deadline, boot.language) }) : word("paused");
+  $("until").hidden = room.deadline === null || late();
+  if (room.deadline !== null)
+    $("until").textContent = tr("Answers until {time}", { time: timeOf(room.deadline, boot.language) });
   $("message").hidden = !room.message;
   $("message").textContent = room.message;
   $("sections").replaceChildren(...sections(room).map(link));
   if (open !== room.open_to) {
     open = room.open_to;
     if (runner) runner.refresh();
-    else if (section && lessons.size) showTest(section);
+    else if (lessons.has(`test/${section?.part}`)) showTest(section, lessons.get(`test/${section.part}`));
   }
   if (runner) drawHints(`${section.name}/${runner.step.id}`);
+  drawTally().catch(fail);
   session.draw();
 }
 const soon = throttle(draw, 60);
@@ -201,14 +220,14 @@ function link(one) {
   return h("button", {
     type: "button", class: "button small", "aria-current": one.name === section?.name ? "true" : null,
     disabled: !isOpen(room, one.steps[0].key), onclick: () => show(one, true).catch(fail),
-  }, one.part === "lesson" ? one.title : word(`test_${one.part}`),
+  }, titleOf(one),
   h("span", { class: "faint" }, ` ${say("answered", { done: answered, all: questions.length })}`));
 }
 
 /** The hints that the teacher shows to everybody, of the step on the screen. */
 function drawHints(key) {
   const shown = room.hints.includes(key) && section.part === "lesson";
-  const step = shown && lessons.get(section.name).steps.find((s) => key === `${section.name}/${s.id}`);
+  const step = shown && lessons.get(`lessons/${section.name}`).steps.find((s) => key === `${section.name}/${s.id}`);
   const texts = step ? step.hints : [];
   if ($("hints").dataset.key === `${key} ${texts.length}`) return;
   $("hints").dataset.key = `${key} ${texts.length}`;
@@ -219,8 +238,25 @@ function drawHints(key) {
   }));
 }
 
+/** How the room answered the step on the screen, for a student who has it right. */
+async function drawTally() {
+  const step = runner?.step;
+  const key = step && `${section.name}/${step.id}`;
+  const own = key && mine().answers[key];
+  const shown = own?.right ? `${key} ${own.tries}` : "";
+  if ($("tally").dataset.shown === shown) return;
+  $("tally").dataset.shown = shown;
+  $("tally").hidden = true;
+  if (!shown) return;
+  const { answers } = await seat.get(`answers?step=${encodeURIComponent(key)}`);
+  if ($("tally").dataset.shown !== shown) return;
+  const last = JSON.stringify(own.last);
+  const rows = answers.map((row) => ({ ...row, right: JSON.stringify(row.answer) === last }));
+  $("tally").replaceChildren(h("h2", {}, tr("How the room answered")), tally(step.question, rows));
+  $("tally").hidden = false;
+}
+
 const late = () => room.deadline !== null && Date.now() / 1000 >= room.deadline;
-const when = (t) => new Date(t * 1000).toLocaleString(boot.language);
 
 setInterval(() => room && soon(), 5000); // a deadline comes without an event
 (seat.token ? enter() : askName()).catch((e) => {

@@ -2,10 +2,11 @@
 // the events that come after it.
 
 /** The state of an answer of the API, with the seats as a Map by number. `titles`: of lessons and of their steps
- * (LESSON, LESSON/STEP) in the reader's language. */
+ * (LESSON, LESSON/STEP) and of the test's skills (test:SKILL) in the reader's language. */
 export function begin(data, titles = {}) {
   const seats = data.seats ?? [data.seat];
-  const steps = data.steps.map((one) => ({ ...one, title: titles[`${one.lesson}/${one.step}`] ?? one.title }));
+  const name = (one) => (one.part === "lesson" ? `${one.lesson}/${one.step}` : `test:${one.step}`);
+  const steps = data.steps.map((one) => ({ ...one, title: titles[name(one)] ?? one.title }));
   const lessons = data.lessons.map((one) => ({ ...one, title: titles[one.slug] ?? one.title }));
   const byNumber = new Map(seats.map((seat) => [seat.number, seat]));
   return { ...data, steps, lessons, seats: byNumber, mine: data.seat?.number ?? null };
@@ -62,6 +63,10 @@ const fresh = (number, name, joined) => ({
 /** Whether students may work on a step now. */
 export const isOpen = (room, key) =>
   room.open_to === null || room.steps.findIndex((step) => step.key === key) <= room.open_to;
+
+/** A time in the reader's words, with its day: 25 Nov, 16:00. */
+export const timeOf = (t, language) => new Date(t * 1000).toLocaleString(language,
+  { weekday: "short", day: "numeric", month: "short", hour: "2-digit", minute: "2-digit" });
 
 export const PARTS = { before: "Test before", lesson: "Lesson", after: "Test after" };
 

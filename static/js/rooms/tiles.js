@@ -1,7 +1,7 @@
 // One tile a seat: the step it is at, its answers as marks with a shape each, and its gap to the limit as a bar.
 import { h } from "../page.js";
 import { isOpen } from "./state.js";
-import { tr } from "./texts.js";
+import { tr } from "../texts.js";
 
 const MARKS = { right: "✓", wrong: "✗", open: "·", stored: "●" };
 

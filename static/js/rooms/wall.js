@@ -3,8 +3,11 @@
 import { $, boot, copy, h, request, throttle } from "../page.js";
 import { Channel, showStatus } from "./channel.js";
 import { controls, shortcut } from "./controls.js";
-import { apply, begin } from "./state.js";
-import { inLanguage, reasonOf, tr } from "./texts.js";
+import { drawMoved } from "./moved.js";
+import { counted, tally } from "./tally.js";
+import { apply, begin, timeOf } from "./state.js";
+import { tr } from "../texts.js";
+import { inLanguage, reasonOf } from "./texts.js";
 import { Tiles, nameOf, stateOf } from "./tiles.js";
 
 const NAME = `ucutlass-teacher-${boot.code}`;
@@ -18,6 +21,7 @@ const headers = { "X-Teacher-Token": token };
 
 const wall = {
   room: null, online: [], sessions: {}, anonymous: localStorage.getItem(ANONYMOUS) === "1", channel: null,
+  tally: "", // the step whose answers the teacher shows
 };
 
 function fail(e) {
@@ -96,9 +100,12 @@ async function destroy(code) {
   location.assign(inLanguage("/w"));
 }
 
-/** The results as a file; the token is in a header, so a link cannot bring them. */
+const FILES = { csv: "results.csv", json: "results", "moved.csv": "moved.csv" };
+
+/** The results as a file, without names where the wall hides them; the token is in a header, so no link brings them. */
 async function save(form) {
-  const reply = await fetch(`/api/rooms/${boot.code}/${form === "csv" ? "results.csv" : "results"}`, { headers });
+  const path = `${FILES[form]}?anonymous=${wall.anonymous}`;
+  const reply = await fetch(`/api/rooms/${boot.code}/${path}`, { headers });
   if (!reply.ok) {
     fail({ message: tr("The results could not be read."), fix: tr("Try again.") });
     return;
@@ -112,6 +119,31 @@ function hideNames() {
   wall.anonymous = !wall.anonymous;
   localStorage.setItem(ANONYMOUS, wall.anonymous ? "1" : "0");
   draw();
+}
+
+const lessons = new Map(); // slug -> a promise of its JSON
+
+/** How the room answered the step that it is at, until the teacher hides it or the room goes on. */
+function showAnswers() {
+  const { key } = now(wall.room);
+  wall.tally = wall.tally === key ? "" : key;
+  draw();
+}
+
+async function drawTally(room) {
+  const step = now(room);
+  $("tally").hidden = wall.tally !== step.key;
+  if ($("tally").hidden) return;
+  const { lesson } = step;
+  if (!lessons.has(lesson))
+    lessons.set(lesson, request(`/api/rooms/${boot.code}/lessons/${lesson}?lang=${boot.language}`, { headers }));
+  const { question } = (await lessons.get(lesson)).steps.find((one) => one.id === step.step);
+  const rows = counted([...room.seats.values()].map((seat) => seat.answers[step.key]).filter(Boolean));
+  const text = JSON.stringify([step.key, rows]);
+  if ($("tally").dataset.drawn === text) return;
+  $("tally").dataset.drawn = text;
+  $("tally").replaceChildren(h("h2", {}, tr("How the room answered")),
+    rows.length ? tally(question, rows) : h("p", { class: "faint" }, tr("Nobody has answered this step yet.")));
 }
 
 /** The step that the room is at: the last open one, or the one where most seats are. */
@@ -132,8 +164,10 @@ const acts = {
   all: () => order("pace", wall.room.open_to === null ? { step: now(wall.room).key } : {}),
   hint: () => order("hint", { step: now(wall.room).key }),
   anonymous: hideNames, message, end, remove,
+  tally: showAnswers,
   csv: () => save("csv"),
   json: () => save("json"),
+  moved: () => save("moved.csv"),
   link: () => copy(`${location.origin}/w/${boot.code}/wall/${token}`,
     tr("Teacher's link copied. Keep it to yourself.")),
 };
@@ -151,11 +185,15 @@ function draw() {
   $("state").textContent = room.ended ? tr("The room has ended.") : closed ? tr("The deadline has passed.")
     : room.paused ? tr("The room is paused: answers are refused.")
       : tr("Everybody reads: {text}", { text: room.message });
+  $("until").hidden = room.deadline === null;
+  if (room.deadline !== null)
+    $("until").textContent = tr("Answers until {time}", { time: timeOf(room.deadline, boot.language) });
   drawNow(room, seats);
+  drawTally(room).catch(fail);
   controls($("acts"), wall, now(room), acts);
   tiles.draw(room, wall);
   drawProjected(room);
-  drawMoved(room);
+  drawMoved(room, wall);
 }
 const soon = throttle(draw, 60);
 
@@ -211,25 +249,6 @@ function answersOf(room, seat) {
   }));
 }
 
-const COLUMNS = [tr("Question"), tr("Answered both"), tr("Right before"), tr("Right after"), tr("Gained"), tr("Lost")];
-function drawMoved(room) {
-  const questions = room.steps.filter((step) => step.part === "before");
-  $("moved").hidden = !questions.length;
-  if (!questions.length) return;
-  const rows = questions.map((step) => {
-    const name = `${step.lesson}/${step.step}`;
-    const pairs = [...room.seats.values()]
-      .map((seat) => [seat.answers[`before:${name}`], seat.answers[`after:${name}`]])
-      .filter(([before, after]) => before && after);
-    const count = (test) => pairs.filter(([before, after]) => test(before.right, after.right)).length;
-    return [step.title, pairs.length, count((b) => b), count((b, a) => a), count((b, a) => a && !b),
-      count((b, a) => b && !a)];
-  });
-  $("moved-table").replaceChildren(h("table", {},
-    h("thead", {}, h("tr", {}, COLUMNS.map((name) => h("th", { scope: "col" }, name)))),
-    h("tbody", {}, rows.map((row) => h("tr", {}, row.map((cell) => h("td", {}, cell)))))));
-}
-
 // ---- beginning --------------------------------------------------------------------------------------------------
 async function start() {
   if (!token) {
@@ -257,6 +276,7 @@ async function start() {
   });
   wall.channel.start();
   setInterval(soon, 5000); // a deadline comes without an event
+  $("moved-csv").addEventListener("click", acts.moved);
   addEventListener("keydown", (e) => shortcut(e, acts));
 }
 

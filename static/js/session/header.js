@@ -1,8 +1,9 @@
 // The head of a session: title, device, speedup and baseline, distance to the limit, and its state in words.
 import { $, boot, h } from "../page.js";
-import { baselineName, className, deviceName, duration, percent, times } from "../format.js";
+import { baselineName, className, deviceName, duration, percent, time, times } from "../format.js";
+import { sentence, tr } from "../texts.js";
 import { headline, stateOf, underWay, used } from "./reduce.js";
-import { doing, endWords, pytorchStays } from "./words.js";
+import { doing, endWords, launchBinds, pytorchStays } from "./words.js";
 
 const LINK = {
   connecting: "Connecting",
@@ -18,7 +19,7 @@ const DEVICE = {
 
 export function drawLink(status) {
   $("link-state").dataset.state = status;
-  $("link-state").textContent = LINK[status];
+  $("link-state").textContent = tr(LINK[status]);
 }
 
 export function drawHeader(view, info) {
@@ -26,8 +27,8 @@ export function drawHeader(view, info) {
   if (kind) {
     $("device").hidden = false;
     $("device").className = `badge ${kind}`;
-    $("device").textContent = `${kind.toUpperCase()} · ${deviceName(view.device)}`;
-    $("device").title = DEVICE[kind] ?? "";
+    $("device").textContent = `${tr(kind).toUpperCase()} · ${deviceName(view.device)}`;
+    $("device").title = tr(DEVICE[kind] ?? "");
   }
   if (view.begun) {
     $("title").textContent = view.title;
@@ -35,7 +36,7 @@ export function drawHeader(view, info) {
   }
   $("algebra").hidden = !(view.begun ? view.algebraic : boot.session?.spec?.algebraic);
   const budget = view.budget.trials ?? boot.session?.spec?.trials;
-  $("used").textContent = budget ? `${used(view)} of ${budget}` : String(used(view));
+  $("used").textContent = budget ? tr("{n} of {all}", { n: used(view), all: budget }) : String(used(view));
   $("viewers").textContent = info.viewers ?? "–";
   drawBest(view);
   $("state").textContent = words(view, info);
@@ -47,19 +48,25 @@ const versus = (text) => h("div", { class: "versus" }, text);
 function stays(view) {
   return pytorchStays(view).map(([cls, one]) => {
     const { speedup, baseline } = one.judged;
-    const most = `the fastest program has ${times(speedup)} of ${baselineName(baseline)}`;
-    return versus(`${className(cls)}: PyTorch stays, ${most}`);
+    const values = { cls: className(cls), speedup: times(speedup), baseline: baselineName(baseline) };
+    return versus(tr("{cls}: PyTorch stays, the fastest program has {speedup} of {baseline}", values));
   });
 }
 
 function nothingYet(view) {
-  if (!view.end) return view.fastest.size ? "No program is faster than PyTorch yet." : "The best trial appears here.";
-  if (view.fastest.size) return "No program was faster than PyTorch; PyTorch stays.";
-  return view.trials.size ? "No trial got a time." : "";
+  if (!view.end)
+    return view.fastest.size ? tr("No program is faster than PyTorch yet.") : tr("The best trial appears here.");
+  if (view.fastest.size) return tr("No program was faster than PyTorch; PyTorch stays.");
+  return view.trials.size ? tr("No trial got a time.") : "";
 }
+
+let drawn = null; // the key of the best times that are drawn
 
 function drawBest(view) {
   const best = headline(view);
+  const key = JSON.stringify([[...view.best], [...view.fastest], Boolean(view.end), view.trials.size > 0]);
+  if (key === drawn) return;
+  drawn = key;
   if (!best) {
     $("best").replaceChildren(h("p", { class: "none" }, nothingYet(view)), ...stays(view));
     $("gap").replaceChildren();
@@ -69,9 +76,10 @@ function drawBest(view) {
   const others = [...view.best.values()].filter((n) => n !== best.number).map((n) => view.trials.get(n).judged);
   $("best").replaceChildren(
     h("div", { class: `big ${j.kind}`, id: "best-speedup", "data-kind": j.kind }, times(j.speedup)),
-    versus(`${j.kind} · over ${baselineName(j.baseline)}`),
-    versus(`in ${className(j.cls)} · trial ${best.number}`),
-    ...others.map((x) => versus(`${className(x.cls)} ${times(x.speedup)} over ${baselineName(x.baseline)}`)),
+    versus(tr("{kind} · over {baseline}", { kind: tr(j.kind), baseline: baselineName(j.baseline) })),
+    versus(tr("in {cls} · trial {n}", { cls: className(j.cls), n: best.number })),
+    ...others.map((x) => versus(tr("{cls} {speedup} over {baseline}",
+      { cls: className(x.cls), speedup: times(x.speedup), baseline: baselineName(x.baseline) }))),
     ...stays(view),
   );
   $("gap").replaceChildren(...gap(j));
@@ -79,15 +87,21 @@ function drawBest(view) {
 
 function gap(j) {
   if (!j.gap) return [];
+  if (launchBinds(j)) {
+    const limit = time(j.ms / j.gap);
+    const words = tr("Launches bind it: the limit is {limit}, a launch takes about 4 µs.", { limit });
+    return [h("div", { class: "gap-label" }, words)];
+  }
   const share = Math.min(1, 1 / j.gap);
+  const label = tr("Share of the speed of light, {kind}", { kind: tr(j.kind) });
   const meter = {
-    class: `gap-bar ${j.kind}`, role: "meter", "aria-label": `Share of the speed of light, ${j.kind}`,
+    class: `gap-bar ${j.kind}`, role: "meter", "aria-label": label,
     "aria-valuemin": "0", "aria-valuemax": "100", "aria-valuenow": String(Math.round(share * 100)),
   };
   return [
     h("div", { class: "gap-label" },
-      h("span", {}, h("b", {}, percent(share)), " of the speed of light"),
-      h("span", {}, `${j.gap.toFixed(2)}× the limit`)),
+      h("span", {}, h("b", {}, percent(share)), " ", tr("of the speed of light")),
+      h("span", {}, tr("{gap}× the limit", { gap: j.gap.toFixed(2) }))),
     h("div", meter, h("i", { style: { width: `${share * 100}%` } })),
   ];
 }
@@ -97,22 +111,26 @@ export function words(view, info) {
   const now = stateOf(view);
   if (view.end) return endWords(view);
   if (now === "waiting" || info.state === "queued")
-    return info.text || (info.queue ? `Queued: ${info.queue - 1} before this one.` : "An engine is starting it…");
-  if (info.text) return info.text;
+    return sentence(info.text || "")
+      || (info.queue ? tr("Queued: {n} before this one.", { n: info.queue - 1 }) : tr("An engine is starting it…"));
+  if (info.text) return sentence(info.text);
   if (now === "paused") {
     const since = view.controls.slice(view.controls.findLastIndex((c) => c.action === "resume") + 1);
     const tries = since.filter((c) => c.action === "try" && c.data.waits === "paused").length;
-    const waiting = tries === 1 ? "1 try of the owner waits" : `${tries} tries of the owner wait`;
-    return `Paused by the owner${tries ? `; ${waiting} until the session resumes` : ""}`;
+    if (!tries) return tr("Paused by the owner");
+    return tries === 1
+      ? tr("Paused by the owner; 1 try of the owner waits until the session resumes")
+      : tr("Paused by the owner; {n} tries of the owner wait until the session resumes", { n: tries });
   }
   const waits = view.progress?.step === "wait"; // for its place on the machine, whatever trial is under way
   const one = waits ? null : underWay(view);
-  if (!view.progress && !one) return "Starting…";
+  if (!view.progress && !one) return tr("Starting…");
   const began = one ? one.steps[one.step] : view.progress.t;
   // The next engine repeats the lost engine's current step, and its clock restarts.
   const again = view.resumed.at(-1)?.t ?? -Infinity;
-  const activity = one ? `Trial ${one.number}: ${doing(one)}` : view.progress.text;
-  const text = again > began ? `${activity}, again: another engine continues this` : activity;
+  const activity = one
+    ? tr("Trial {n}: {doing}", { n: one.number, doing: doing(one) }) : sentence(view.progress.text);
+  const text = again > began ? tr("{activity}, again: another engine continues this", { activity }) : activity;
   const since = info.live ? Date.now() / 1000 - Math.max(began, again) - (info.skew ?? 0) : 0;
   return since >= 2 ? `${text} · ${duration(since)}` : text;
 }

@@ -1,6 +1,7 @@
 // Replay of a finished session: the same log, folded up to the slider's position.
 import { $, h } from "../page.js";
 import { duration } from "../format.js";
+import { tr } from "../texts.js";
 
 const LONGEST = 30_000; // ms that a whole replay takes at most
 
@@ -12,7 +13,7 @@ export class Replay {
       type: "range",
       min: 0,
       step: 1,
-      "aria-label": "Event",
+      "aria-label": tr("Event"),
       id: "scrub",
       oninput: () => {
         this.pause();
@@ -22,7 +23,7 @@ export class Replay {
     this.button = h(
       "button",
       { type: "button", class: "button", id: "play", onclick: () => (this.timer ? this.pause() : this.play()) },
-      "▶ Replay",
+      tr("▶ Replay"),
     );
     this.at = h("span", { class: "at", role: "status", "aria-live": "off" });
     $("replay").append(this.button, this.slider, this.at);
@@ -39,7 +40,7 @@ export class Replay {
 
   say(n) {
     const t = n ? this.log[n - 1].t - this.log[0].t : 0;
-    this.at.textContent = `${duration(t)} · event ${n} of ${this.log.length}`;
+    this.at.textContent = tr("{time} · event {n} of {all}", { time: duration(t), n, all: this.log.length });
     this.slider.setAttribute("aria-valuetext", this.at.textContent);
   }
 
@@ -51,7 +52,7 @@ export class Replay {
 
   /** At the session's own pace, faster if that takes longer than half a minute; long waits are shortened. */
   play() {
-    this.button.textContent = "❚❚ Pause";
+    this.button.textContent = tr("❚❚ Pause");
     let n = Number(this.slider.value) >= this.log.length ? 0 : Number(this.slider.value);
     const length = (this.log.at(-1).t - this.log[0].t) * 1000;
     const pace = Math.max(1, length / LONGEST);
@@ -71,6 +72,6 @@ export class Replay {
   pause() {
     clearTimeout(this.timer);
     this.timer = null;
-    this.button.textContent = "▶ Replay";
+    this.button.textContent = tr("▶ Replay");
   }
 }

@@ -1,5 +1,6 @@
 // A session and its trials in words, composed from the fields of the view; no code parses texts of the log.
-import { baselineName, className, count, duration, percent, time, times } from "../format.js";
+import { baselineName, className, duration, percent, time, times } from "../format.js";
+import { tr } from "../texts.js";
 import { counts, timeOf } from "./view.js";
 
 /** The current activity of a running trial, by its last step. */
@@ -49,37 +50,46 @@ export const isKernel = (one) => one.form === "kernel";
 export const builtBy = (one) => (isKernel(one) ? (LANGUAGES[one.language] ?? "kernel") : one.backend);
 
 /** The current activity of a running trial. */
-export const doing = (one) => (isKernel(one) && one.step === "checked" ? "compiling" : (DOING[one.step] ?? "proposed"));
+export const doing = (one) =>
+  tr(isKernel(one) && one.step === "checked" ? "compiling" : (DOING[one.step] ?? "proposed"));
 
 /** The verdict on a kernel that has no time, in a few words. */
 export function untimedWords({ verdict, code }) {
-  const head = counts({ verdict }) ? "right, not timed" : (VERDICT[verdict] ?? verdict);
-  return NO_TIME[code] ? `${head}: ${NO_TIME[code]}` : head;
+  const head = tr(counts({ verdict }) ? "right, not timed" : (VERDICT[verdict] ?? verdict));
+  return NO_TIME[code] ? `${head}: ${tr(NO_TIME[code])}` : head;
 }
 
 /** Why a trial failed, in two words. An end before its check says nothing about the program. */
 export function failedWord({ step, cause, code }) {
-  if (cause === "owner") return "stopped";
-  if (cause === "run" && step === "validate") return "not verified";
-  return ENDED[code] ?? FAILED[step] ?? "failed";
+  if (cause === "owner") return tr("stopped");
+  if (cause === "run" && step === "validate") return tr("not verified");
+  return tr(ENDED[code] ?? FAILED[step] ?? "failed");
 }
 
 /** A trial's class and, under a guard, the class of its products, whose limit applies. */
 export const classWords = ({ cls, roof }) =>
-  className(cls) + (roof && roof !== cls ? ` by guarded ${className(roof)}` : "");
+  roof && roof !== cls ? tr("{cls} by guarded {roof}", { cls: className(cls), roof: className(roof) })
+    : className(cls);
 
 /** The text of a trial for screen readers, and the row's title. */
 export function describe(one) {
   const at = timeOf(one);
-  const head = `Trial ${one.number}, ${classWords(one)}: ${one.change}`;
+  const head = tr("Trial {n}, {cls}: {change}", { n: one.number, cls: classWords(one), change: one.change });
   if (one.failed) return `${head}. ${failedWord(one.failed)}: ${one.failed.reason}`;
   if (one.untimed) return `${head}. ${untimedWords(one.untimed)}: ${one.untimed.text}`;
   if (!at) return `${head}. ${doing(one)}`;
-  const over = one.judged ? `, ${times(one.judged.speedup)} over ${baselineName(one.judged.baseline)}` : "";
-  return `${head}. ${at.kind} ${time(at.ms)}${over}`;
+  const timed = `${head}. ${tr(at.kind)} ${time(at.ms)}`;
+  if (!one.judged) return timed;
+  const { speedup, baseline } = one.judged;
+  return `${timed}, ${tr("{speedup} over {baseline}", { speedup: times(speedup), baseline: baselineName(baseline) })}`;
 }
 
 const faster = (ratio) => (ratio >= 1 ? `${times(ratio)} faster than` : `${times(1 / ratio)} slower than`);
+
+/** Whether the limit is so far below a kernel's launch, about 4 µs, that a multiple of it says nothing. */
+export const launchBinds = (j) => j.ms / j.gap < 0.001;
+
+const timesLimit = (j) => (launchBinds(j) ? "bound by launches" : `${j.gap.toFixed(2)} times the limit`);
 
 /** A judged trial's time compared with PyTorch, the limit and the previous best, and what it omits. */
 export function standing(one) {
@@ -90,8 +100,9 @@ export function standing(one) {
     const flaw = j.evidence.find((c) => c.verdict === j.verdict)?.said;
     return `${parts}, which is not counted${flaw ? `: ${flaw}` : ""}.`;
   }
-  const limit = j.gap === null ? "" : `, ${j.gap.toFixed(2)} times the limit`;
-  const roof = one.roof && one.roof !== one.cls ? ` of ${className(one.roof)} (${classWords(one)})` : "";
+  const limit = j.gap === null ? "" : `, ${timesLimit(j)}`;
+  const other = one.roof && one.roof !== one.cls && !launchBinds(j);
+  const roof = other ? ` of ${className(one.roof)} (${classWords(one)})` : "";
   parts[0] += j.speedup === null ? "" : `, ${faster(j.speedup)} ${baselineName(j.baseline)}${limit}${limit && roof}`;
   if (part.region && part.region_eager_ms) {
     const ratio = faster(part.region_eager_ms / part.region_ms);
@@ -105,21 +116,23 @@ export function standing(one) {
 }
 
 function closed({ cls, code, best_ms, limit_ms, eps, trials }) {
-  const name = className(cls);
-  if (code === "near_limit")
-    return `${name}: within ${percent(eps)} of the limit, ${time(best_ms)} against ${time(limit_ms)}`;
+  const values = { cls: className(cls), eps: percent(eps), best: time(best_ms), limit: time(limit_ms), n: trials };
+  if (code === "near_limit") return tr("{cls}: within {eps} of the limit, {best} against {limit}", values);
   if (code === "stalled")
-    return `${name}: ${count(trials, "trial")} in a row brought nothing better than ${time(best_ms)}`;
-  return `${name}: ${code}`;
+    return trials === 1 ? tr("{cls}: 1 trial in a row brought nothing better than {best}", values)
+      : tr("{cls}: {n} trials in a row brought nothing better than {best}", values);
+  return `${values.cls}: ${code}`;
 }
 
 /** Why the search ended. An older log has only a sentence, which is shown unchanged. */
 function why(view) {
   const { code, reason, closed: classes } = view.end;
   const budget = view.budget.trials ?? view.trials.size;
-  if (code === "budget_used") return `the budget of ${count(budget, "trial")} is used up`;
-  if (code === "search_over") return classes.map(closed).join("; ") || "there is nothing left to try";
-  if (code === "stopped") return "by the owner";
+  if (code === "budget_used")
+    return budget === 1 ? tr("the budget of 1 trial is used up")
+      : tr("the budget of {n} trials is used up", { n: budget });
+  if (code === "search_over") return classes.map(closed).join("; ") || tr("there is nothing left to try");
+  if (code === "stopped") return tr("by the owner");
   return reason.replace(/\.$/, "");
 }
 
@@ -134,15 +147,20 @@ const SPENT = {
 /** Where a session's time went, the longest first: "building 12 s, waiting for the GPU 4 s". */
 export function spentWords(spent) {
   const parts = Object.entries(spent).filter(([name, seconds]) => SPENT[name] && seconds >= 1);
-  return parts.sort((a, b) => b[1] - a[1]).map(([name, seconds]) => `${SPENT[name]} ${duration(seconds)}`).join(", ");
+  const words = ([name, seconds]) => `${tr(SPENT[name])} ${duration(seconds)}`;
+  return parts.sort((a, b) => b[1] - a[1]).map(words).join(", ");
 }
+
+const STATE = { done: "Ended", stopped: "Stopped", refused: "Refused", failed: "Failed" };
 
 /** How a session ended: "Ended: TF32: within 25% of the limit … · 20 s". */
 export function endWords(view) {
   const { state, seconds, untried } = view.end;
   const where = spentWords(view.end.spent);
-  const candidates = untried ? `; ${count(untried, "candidate")} of the owner not tried` : "";
-  const head = { done: "Ended", stopped: "Stopped", refused: "Refused", failed: "Failed" }[state] ?? "Ended";
+  const one = untried === 1;
+  const candidates = !untried ? "" : one ? tr("; 1 candidate of the owner not tried")
+    : tr("; {n} candidates of the owner not tried", { n: untried });
+  const head = tr(STATE[state] ?? "Ended");
   if (state === "refused") return head + candidates;
   return `${head}: ${why(view)}${candidates} · ${duration(seconds)}${where && ` (${where})`}`;
 }

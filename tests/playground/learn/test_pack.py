@@ -1,6 +1,9 @@
-"""The folder for a hall without a network: what is in it, and that the engine's command line makes it."""
+"""The folder for a hall without a network: what is in it, that the engine's command line makes it, and that it runs a
+room in a network namespace without any network."""
 
 import ast
+import json
+import shutil
 import subprocess
 import sys
 
@@ -38,3 +41,23 @@ def test_the_engine_hands_over_to_the_app(tmp_path):
     command = [sys.executable, "-m", "engine", "lessons", "pack", "--out", str(ROOT / "sol/hall")]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
     assert done.returncode == 1 and "inside of the app" in done.stderr
+
+
+ALONE = ["unshare", "--user", "--map-root-user", "--net"]
+namespaces = shutil.which("unshare") and not subprocess.run([*ALONE, "true"], capture_output=True).returncode
+
+
+@pytest.mark.skipif(not namespaces, reason="this machine lets nobody make a network namespace")
+def test_one_command_runs_a_room_without_any_network(tmp_path):
+    out = tmp_path / "hall"
+    pack.pack(out)
+    script = [sys.executable, "-m", "tests.playground.learn.hall", str(out)]
+    done = subprocess.run([*ALONE, *script], cwd=ROOT, capture_output=True, text=True, timeout=300)
+    assert done.returncode == 0, done.stdout[-2000:] + done.stderr[-2000:]
+    seen = json.loads(done.stdout.splitlines()[-1])
+    assert seen["interfaces"] == ["lo"] and seen["outside"] == "unreachable"
+    assert "Students open one of: http://127.0.0.1:" in seen["printed"]
+    assert seen["pages"] == {"/learn": 200, "/learn/roofline": 200, "/w/new": 200, "/gallery": 200, "wall": 200}
+    assert seen["recording"] == 200, "a lesson's recording can be replayed"
+    assert seen["right"] == [True, False, False] and seen["test"]["limit"]["both"] == 1
+    assert seen["session"]["state"] == "ended" and seen["session"]["trials"] >= 1

@@ -39,6 +39,7 @@ ROOM = {"title": "t", "lessons": ["roofline"]}
 MODULE = {"source": "class Model: ...", "trials": 4}
 SESSIONS = "api/rooms/<code>/sessions"
 EVENTS = "api/rooms/<code>/events"
+TEST = "api/rooms/<code>/test/<part>"
 
 ROWS = [
     # pages: nothing of a room is in them
@@ -59,11 +60,14 @@ ROWS = [
     Row("POST", "api/rooms", (422,) * 4, ROOM | {"deadline": 1e12}),
     Row("POST", "api/rooms", (422,) * 4, ROOM | {"own": ["# no lesson"]}),
     Row("POST", "api/rooms", (422,) * 4, ROOM | {"teacher_token": "mine"}),
+    Row("POST", "api/rooms", (422,) * 4, {"own": ["---\ntitle: t\nminutes: 5\n---\n## read a: A\nx\n"], "test": True}),
     # a room
     Row("GET", "api/rooms/<code>", (404, 200, 200, 200)),
     Row("GET", "api/rooms/<code>/results", (404, 403, 403, 200)),
     Row("GET", "api/rooms/<code>/results", (404, 403, 403, 403), path="/api/rooms/OTHER/results"),
     Row("GET", "api/rooms/<code>/results.csv", (404, 403, 403, 200)),
+    Row("GET", "api/rooms/<code>/moved.csv", (404, 403, 403, 200)),
+    Row("GET", "api/rooms/<code>/moved.csv", (404, 403, 403, 403), path="/api/rooms/OTHER/moved.csv"),
     Row("GET", EVENTS, (404, 403, 200, 200)),
     Row("GET", EVENTS, (422,) * 4, path="/api/rooms/CODE/events?after=-1"),
     Row("GET", EVENTS, (404, 403, 403, 403), path="/api/rooms/OTHER/events"),
@@ -90,12 +94,16 @@ ROWS = [
     Row("GET", "api/rooms/<code>/seat", (404, 403, 403, 403), path="/api/rooms/OTHER/seat"),
     Row("GET", "api/rooms/<code>/lessons/<lesson>", (404, 403, 200, 200), path="/api/rooms/CODE/lessons/roofline"),
     Row("GET", "api/rooms/<code>/lessons/<lesson>", (404, 403, 404, 404), path="/api/rooms/CODE/lessons/nothing"),
+    Row("GET", TEST, (404, 403, 200, 403), path="/api/rooms/CODE/test/before"),
+    Row("GET", TEST, (404, 403, 403, 403), path="/api/rooms/OTHER/test/before"),
+    Row("GET", TEST, (422,) * 4, path="/api/rooms/CODE/test/nothing"),
     Row("POST", "api/rooms/<code>/steps", (404, 403, 202, 403), {"step": STEP}),
     Row("POST", "api/rooms/<code>/steps", (404, 403, 403, 403), {"step": SHUT}),
     Row("POST", "api/rooms/<code>/steps", (404, 403, 404, 403), {"step": "nothing"}),
     answer(STEP, "longer", 201), answer(STEP, "sum", 201, attempt="1"), answer(STEP, "no option", 422),
     answer(STEP, {"$ne": 1}, 422), answer(SHUT, 1, 403), answer(READ, "x", 422), answer("nothing", 1, 404),
     answer(STEP, "x" * 3000, 413), answer("before:roofline/which", "sum", 404),
+    answer("before:limit", 1, 201), answer("before:limit", "x", 422), answer("after:limit", 1, 403),
     Row("POST", "api/rooms/<code>/answers", (422,) * 4, {"step": STEP, "answer": "sum", "seat": 2}),
     # another's answers: the student of this table has answered none yet
     Row("GET", "api/rooms/<code>/answers", (404, 403, 403, 403), path=f"/api/rooms/CODE/answers?step={STEP}"),

@@ -105,27 +105,6 @@ def test_a_room_with_a_deadline_takes_answers_until_then(visit):
     assert room.get("seat", ada).json()["seat"]["answers"][STEP]["tries"] == 1
 
 
-def test_the_test_before_says_no_verdict_and_the_report_says_what_moved(visit):
-    room = visit(test=True)
-    before, after = f"before:{STEP}", f"after:{STEP}"
-    ada, grace, late = (room.seat(name) for name in ("Ada", "Grace", "Late"))
-    for seat, answer in ((ada, "sum"), (grace, "longer")):
-        reply = room.answer(seat, before, answer, show=True)
-        assert reply.status_code == 201 and set(reply.json()) == {"step", "tries", "answer"}
-    assert room.answer(ada, before, "longer").status_code == 409, "a test is answered once"
-    assert room.get(f"answers?step={before}", ada).status_code == 403
-    for text in (room.get("seat", ada).json()["seat"]["answers"][before], room.get("events", ada).json()["events"][-1]):
-        assert "right" not in str(text) and "why" not in str(text)
-    room.answer(late, STEP, "sum")
-    assert room.answer(late, before, "longer").status_code == 409, "after a lesson it is no test before"
-    for seat, answer in ((ada, "longer"), (grace, "shorter"), (late, "longer")):
-        assert "right" in room.answer(seat, after, answer).json()
-    first = room.results()["test"][0]
-    assert {k: first[k] for k in ("before", "after", "both", "right_before", "right_after", "gained", "lost")} == {
-        "before": 2, "after": 3, "both": 2, "right_before": 1, "right_after": 1, "gained": 1, "lost": 1,
-    }  # fmt: skip
-
-
 @pytest.mark.parametrize("keep", [True, False])
 def test_a_seat_that_was_reset_is_taken_again_under_its_name(visit, keep):
     room = visit()

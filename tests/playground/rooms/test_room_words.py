@@ -18,8 +18,9 @@ def test_no_word_of_a_rooms_pages_is_missing_in_korean():
     messages = {*words.SCRIPT.values(), *words.PAGE, *words.WALL, *words.REFUSALS}
     for name in ("base", "room", "room_new", "wall", "workshops"):
         messages |= {text for _, text in TRANSLATED.findall((ROOT / f"templates/{name}.html").read_text())}
-    elsewhere = catalogue.read((ROOT / "playground/learn/locale/ko/LC_MESSAGES/django.po").read_text())
-    korean = catalogue.read((ROOT / "playground/rooms/locale/ko/LC_MESSAGES/django.po").read_text())
+    korean, elsewhere = {}, {}
+    for path in catalogue.files():
+        (korean if "rooms" in path.parts else elsewhere).update(catalogue.read(path.read_text()))
     assert messages - korean.keys() - elsewhere.keys() == set() and all(korean.values())
     assert korean.keys() - messages == {""}
     for english, text in korean.items():

@@ -34,7 +34,7 @@ def path_of(row: table.Row) -> str:
 @pytest.mark.django_db
 @pytest.mark.parametrize("row", table.ROWS, ids=lambda r: f"{r.method} {path_of(r)[:44]} {r.answers[2:]}")
 def test_a_request_is_answered_as_the_table_says(client, row):
-    room, other = Visit(client, paced=True), Visit(client)
+    room, other = Visit(client, paced=True, test=True), Visit(client)
     room.order("pace", step=table.STEP)
     seat = room.seat("Ada")["X-Seat-Token"]
     other.seat("Ada")

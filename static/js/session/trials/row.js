@@ -2,11 +2,12 @@
 import { boot, h } from "../../page.js";
 import { className, time, times } from "../../format.js";
 import { mark } from "../../marks.js";
+import { tr } from "../../texts.js";
 import { counts, STEPS, timeOf } from "../view.js";
-import { builtBy, classWords, describe, doing, failedWord, untimedWords, VERDICT } from "../words.js";
+import { builtBy, classWords, describe, doing, failedWord, launchBinds, untimedWords, VERDICT } from "../words.js";
 
 /** The verdict beside the time, its evidence behind it. A clean one without evidence (older logs) shows nothing. */
-export function verdict(judged, words = VERDICT[judged.verdict] ?? judged.verdict) {
+export function verdict(judged, words = tr(VERDICT[judged.verdict] ?? judged.verdict)) {
   const { verdict: word, evidence } = judged;
   if (word === "clean" && !evidence.length) return null;
   const title = evidence.map((c) => `${c.name}: ${c.said}`).join("\n");
@@ -22,10 +23,16 @@ function pips(one) {
 
 function gapOf(one) {
   if (!one.judged || one.judged.gap === null) return null;
-  const whose = one.roof && one.roof !== one.cls ? className(one.roof) : "its precision class";
-  return h("span", { title: `time ÷ speed-of-light limit of ${whose}` }, `· ${one.judged.gap.toFixed(2)}× limit`);
+  if (launchBinds(one.judged)) {
+    return h("span", { title: tr("A kernel’s launch takes about 4 µs, far more than the limit") }, tr("· launches"));
+  }
+  const whose = one.roof && one.roof !== one.cls ? className(one.roof) : tr("its precision class");
+  const title = tr("time ÷ speed-of-light limit of {whose}", { whose });
+  return h("span", { title }, tr("· {gap}× limit", { gap: one.judged.gap.toFixed(2) }));
 }
 
+/** A text of the log, which is in English whatever language the page speaks. */
+const logged = (text) => (document.documentElement.lang === "en" ? text : h("span", { lang: "en" }, text));
 const line = (...parts) => h("span", { class: "line" }, ...parts);
 
 /** failed | judged | untimed | running */
@@ -37,25 +44,25 @@ export function content(one, isBest) {
   const kind = one.failed ? "failed" : one.untimed ? "untimed" : at ? at.kind : "pending";
   const speedup = one.judged?.speedup ?? one.measured?.ratio;
   const about = `${classWords(one)} · ${builtBy(one)}`;
-  const whose = one.by === "owner" ? h("span", {}, boot.control ? "yours" : "the owner’s") : null;
+  const whose = one.by === "owner" ? h("span", {}, boot.control ? tr("yours") : tr("the owner’s")) : null;
   const rows = [
     h("span", { class: "n" }, String(one.number), mark(one.cls, kind)),
-    h("span", { class: "change" }, one.change || "first program"),
+    h("span", { class: "change" }, one.change ? logged(one.change) : tr("first program")),
     h("span", { class: `speed ${at?.kind ?? ""}` }, !one.failed && speedup ? times(speedup) : ""),
   ];
   if (one.failed) {
     rows.push(line(about, h("b", {}, failedWord(one.failed))));
-    rows.push(h("span", { class: "why-failed" }, one.failed.reason));
+    rows.push(h("span", { class: "why-failed" }, logged(one.failed.reason)));
   } else if (one.untimed) {
     rows.push(line(h("span", {}, about), whose));
     rows.push(line(verdict(one.untimed, untimedWords(one.untimed))));
   } else if (at) {
     const judged = one.judged;
-    rows.push(line(h("span", {}, `${at.kind} ${time(at.ms)}`), gapOf(one)));
+    rows.push(line(h("span", {}, `${tr(at.kind)} ${time(at.ms)}`), gapOf(one)));
     rows.push(line(
       h("span", {}, about),
       whose,
-      isBest ? h("span", { class: "best" }, `★ best ${className(one.cls)}`) : null,
+      isBest ? h("span", { class: "best" }, tr("★ best {cls}", { cls: className(one.cls) })) : null,
       judged ? verdict(judged) : pips(one),
     ));
   } else {
