@@ -83,6 +83,10 @@ def test_the_wall_shows_what_moved_between_the_two_tests(app, open_page, complai
         wall.get_by_role("button", name="What moved (CSV)").click()
     rows = list(csv.DictReader(io.StringIO(download.value.path().read_text(encoding="utf-8-sig"))))
     assert [(row["name"], row["gained"]) for row in rows if row["of"] == "seat"] == [("seat 1", "2"), ("seat 2", "0")]
+    wall.locator("#questions summary").press("Enter")
+    expect(wall.locator("#forms section")).to_have_count(3)
+    expect(wall.locator("#forms section").first.locator(".lesson-code")).to_have_count(2)
+    expect(wall.locator("#forms .right-answer").first).to_contain_text(re.compile(r"\d ms"))
     for width in (1440, 360):
         wall.set_viewport_size({"width": width, "height": 800})
         no_sideways_scroll(wall)
