@@ -9,7 +9,8 @@
     python -m engine problems
     python -m engine verify FILE.py|FILE.cu --reference MODULE [--device cpu|cuda] [--class f32] [--json OUT]
     python -m engine measure PROGRAM|FILE.py|FILE.cu --reference MODULE [--class C] [--baseline eager] [--json OUT]
-    python -m engine export FILE --out DIR|X.zip|X.py|X.ipynb [--module MODULE] [--trial N] [--class CLASS]
+    python -m engine export FILE --out DIR|X.zip|X.py|X.ipynb [--module MODULE] [--trial N [--alone]]
+                                   [--class CLASS]
     python -m engine reproduce LINK|FILE [--device D] [--trial N] [--check] [--json OUT]
     python -m engine rehearse [--port N] [--skill X] [--seed N] [--pace S]
     python -m engine replay SESSIONS [--eps E] [--window W] [--keep SHARE] [--json]
@@ -146,7 +147,7 @@ def _export(args: argparse.Namespace) -> int:
     from engine.export import ExportError, command
 
     try:
-        print(command.run(args.file, Path(args.out), args.module, args.trial, tuple(args.classes or ())))
+        print(command.run(args.file, Path(args.out), args.module, args.trial, tuple(args.classes or ()), args.alone))
     except ExportError as e:
         raise BadInput(str(e)) from None
     except OSError as e:

@@ -64,12 +64,13 @@ def parser(run: Mapping[str, Run]) -> argparse.ArgumentParser:
     one.add_argument("--pace", type=float, default=0.0, metavar="S", help="seconds between two streamed pieces")
     one.set_defaults(run=run["rehearse"])
 
-    one = commands.add_parser("export", help="a program as a package for pip, with a check against its module")
+    one = commands.add_parser("export", help="a module with its programs as a package for pip, with a check")
     one.add_argument("file", metavar="FILE", help="a .ucutlass program, a .jsonl recording, a module or its name")
     what = "a new folder, a zip, a KernelBench ModelNew (.py) or a notebook (.ipynb)"
     one.add_argument("--out", required=True, metavar="DIR|X.zip|X.py|X.ipynb", help=what)
     one.add_argument("--module", metavar="MODULE", help="of a program: the PyTorch module that it must equal")
     one.add_argument("--trial", type=int, metavar="N", help="of a recording (default: its best)")
+    one.add_argument("--alone", action="store_true", help="only that trial's program, without the rest of its module")
     one.add_argument("--class", dest="classes", action="append", metavar="CLASS", help="of a module; repeatable")
     one.set_defaults(run=run["export"])
 

@@ -7,23 +7,24 @@ from __future__ import annotations
 
 from django.http import HttpResponse
 
-from engine.export import Exported, ExportError, archive, history, model_new, notebook, package
+from engine.export import Exported, ExportError, archive, forms, history, package
+from engine.export.composition import Whole
 from playground.models import Session, SessionEvent
 
 __all__ = ["ExportError", "file_of", "of_text", "response", "zip_of"]
 FILES = {  # what `as` may be besides zip: (text, media type, ending)
-    "modelnew": (model_new.text, "text/x-python; charset=utf-8", "py"),
-    "notebook": (notebook.text, "application/x-ipynb+json; charset=utf-8", "ipynb"),
+    "modelnew": (forms.SINGLE[".py"], "text/x-python; charset=utf-8", "py"),
+    "notebook": (forms.SINGLE[".ipynb"], "application/x-ipynb+json; charset=utf-8", "ipynb"),
 }
 
 
 def zip_of(session: Session, trial: int | None) -> HttpResponse:
-    """A trial (the best one without a number) as a zip. Raises ExportError if there is none."""
-    return response(package.files(_exported(session, trial)))
+    """The module with a trial's program (without a number the best) as a zip. Raises ExportError if there is none."""
+    return response(forms.files(_exported(session, trial)))
 
 
 def file_of(session: Session, trial: int | None, form: str) -> HttpResponse:
-    """A trial as one file: `form` is one of FILES. Raises ExportError."""
+    """The same as one file: `form` is one of FILES. Raises ExportError."""
     if form not in FILES:
         raise ExportError(f"there is no export {form[:20]!r}; there are zip, {' and '.join(FILES)}")
     text, media, ending = FILES[form]
@@ -32,9 +33,9 @@ def file_of(session: Session, trial: int | None, form: str) -> HttpResponse:
     return download
 
 
-def _exported(session: Session, trial: int | None) -> Exported:
+def _exported(session: Session, trial: int | None) -> Exported | Whole:
     rows = SessionEvent.objects.filter(session=session).order_by("seq").values_list("kind", "data")
-    return history.of_trial(rows.iterator(), lambda name: _text(session, name), trial)
+    return history.of_session(rows.iterator(), lambda name: _text(session, name), trial)
 
 
 def of_text(program: str) -> dict[str, str]:

@@ -7,15 +7,12 @@ session.html      boot = {session: as GET /api/sessions/<id>, view_url, ws_path,
                    pinned}}; card = {url, image, text}
 language.html     sections, groups: as playground.language.reference gives them; language_word.html: a code's or a
 word's page
-gallery.html      sessions = rows as playground.api.listed; studies = static/data/studies.json;
-                  boot = {sessions, bench: whether there is data/bench.json}
 error.html        status, title, text
 """
 
 from __future__ import annotations
 
 import functools
-import json
 
 from csp.constants import SELF
 from csp.decorators import csp_replace
@@ -43,8 +40,6 @@ CARD_READERS = (
     "Discordbot",
     "TelegramBot",
 )
-BENCH = conf.ROOT / "static" / "data" / "bench.json"  # written by engine.bench.report.publish
-STUDIES = conf.ROOT / "static" / "data" / "studies.json"  # by hand: what the studies published, and ours beside it
 
 
 def private(view):
@@ -179,14 +174,6 @@ def mine(request: HttpRequest) -> HttpResponse:
     """My sessions: the owner tokens of this browser, which keeps their key, and the sessions started with them."""
     boot = {"mcp_url": request.build_absolute_uri(reverse("mcp"))}
     return render(request, "mine.html", {"boot": boot})
-
-
-@require_safe
-def gallery(request: HttpRequest) -> HttpResponse:
-    rows = [api.listed(s) for s in Session.objects.filter(recorded=True).order_by("title")]
-    boot = {"sessions": rows, "bench": BENCH.exists()}
-    studies = json.loads(STUDIES.read_text(encoding="utf-8"))
-    return render(request, "gallery.html", {"sessions": rows, "studies": studies, "boot": boot})
 
 
 @require_safe

@@ -1,6 +1,6 @@
 """First-principles bounds: how fast the work could run on a chip that overlaps everything perfectly.
 
-    t_sol = max(matrix FLOPs / peak of the class, vector FLOPs / peak of the pipes, specials / SFU rate,
+    t_sol = max(matrix FLOPs / peak of the class, vector FLOPs / peak of the pipes, specials / rate of `special_ms`,
                 bytes / memory bandwidth)
 
 where matrix FLOPs are those that must be done (`sol.cost.needed`), with the whole module fused: bytes are each external
@@ -18,6 +18,7 @@ from sol.cost.cost import Cost, canonical
 from sol.cost.graph_costs import costs_of, parts_of
 from sol.cost.in_place import parts as parts_in_place
 from sol.cost.in_place import written_elements
+from sol.cost.masks import is_mask, makers
 from sol.cost.needed_parts import vector_share
 from sol.cost.op_table import GATHERS, SHAPED_LIKE, SUBSETS
 from sol.cost.ops import touched
@@ -36,13 +37,17 @@ _LEGAL = {
     "fp8": ("fp8",),
     "i8": ("i8",),
 }
+# Vector FLOPs of a special function without its unit: at least two fused multiply-adds to split off the exponent, and
+# a polynomial of degree 2, which gives the 8 bits of bf16.
+POLYNOMIAL_FLOPS = 8
 _WIDEST_FIRST = ("c128", "f64", "c64", "f32", "bf16", "f16", "e4m3", "e5m2")
 
 
 @dataclass(frozen=True)
 class Bound:
     """One bound of one piece of work. Times in ms; `bound_by`: matrix | vector | special | memory. In class f32 the
-    vector pipes do the products too, so their time is in `vector_ms` and `matrix_ms` is 0."""
+    vector pipes do the products too, so their time is in `vector_ms` and `matrix_ms` is 0. `special_ms`: of special
+    functions that the special-function units share with the vector pipes."""
 
     ms: float
     bound_by: str
@@ -89,7 +94,6 @@ def roofs(
     parts = {
         "matrix": matrix / peak * 1e3,
         "vector": vector / hw.vector_peak(cls) * 1e3,
-        "special": special / hw.sfu * 1e3,
         "memory": bytes_ / bandwidth * 1e3,
     }
     if cls == "f32" or (cls == "f64" and hw.kind == "cpu"):  # the vector pipes do both
@@ -97,6 +101,7 @@ def roofs(
         parts["matrix"] = 0.0
     elif cls == "f64" and matrix:
         parts["matrix"] += parts["vector"]
+    parts["special"] = _special_ms(special, parts["vector"], hw, cls)
     by = max(parts, key=lambda k: parts[k])
     return Bound(
         parts[by],
@@ -108,6 +113,19 @@ def roofs(
         matrix + vector,
         bytes_,
     )
+
+
+def _special_ms(special: float, vector_ms: float, hw: Hardware, cls: str) -> float:
+    """The least time of this many special functions in ms, beside other work of `vector_ms` on the vector pipes.
+
+    Any of them may be a polynomial on the vector pipes instead, as in FlashAttention-4's exp2. The best kernel divides
+    them so that both units are busy all the time, unless the vector pipes' own work takes longer anyway.
+    """
+    units_ms, pipes_ms = special / hw.sfu * 1e3, special * POLYNOMIAL_FLOPS / hw.vector_peak(cls) * 1e3
+    if not special or units_ms <= vector_ms:
+        return units_ms
+    # x on the units and 1 - x on the pipes: x units_ms = vector_ms + (1 - x) pipes_ms
+    return units_ms * (vector_ms + pipes_ms) / (units_ms + pipes_ms)
 
 
 def of_cost(c: Cost, hw: Hardware, cls: str) -> Bound:
@@ -158,7 +176,7 @@ def external_bytes(graph: OpGraph) -> dict[str, float]:
     """Compulsory traffic in bytes by tensor: external tensors read once (as far as they are read), outputs written.
 
     A tensor that is only gathered or sliced from counts for the part taken; a tied weight counts once; an output
-    that is merely a view of an input costs nothing.
+    that is merely a view of an input costs nothing. A mask that is the same in every call need not be read.
     """
     ops, costs = graph.live, costs_of(graph)
     producer = {n: op for op in ops for n in op.outputs}
@@ -170,8 +188,11 @@ def external_bytes(graph: OpGraph) -> dict[str, float]:
         if name in producer and costs[producer[name].name].kind == "view":
             need[name] = graph.tensors[name].elements
     for op in reversed(ops):
+        if op.name in makers(graph):
+            continue
         view = costs[op.name].kind == "view"
         inputs = op.inputs[:1] if canonical(op.op) in SHAPED_LIKE else op.inputs
+        inputs = [n for n in inputs if not is_mask(op, n, graph)]
         for name in dict.fromkeys(inputs):
             t = graph.tensors[name]
             if op.name in in_place and name == op.inputs[0]:
@@ -241,7 +262,8 @@ def fused_bound(graph: OpGraph, hw: Hardware, cls: str, *, ceiling: bool = False
     """t_sol (or t_ceiling) of the whole graph as one perfect kernel. Bytes are those of `as_stored`."""
     graph = as_stored(graph, cls)
     costs, needed = costs_of(graph), parts_of(graph)[0]
-    work = [(costs[op.name], vector_share(op, costs[op.name].kind, graph, needed)) for op in graph.live]
+    ops = [op for op in graph.live if op.name not in makers(graph)]
+    work = [(costs[op.name], vector_share(op, costs[op.name].kind, graph, needed)) for op in ops]
     return roofs(
         sum(c.must for c, _ in work),
         sum(c.vector * share for c, share in work),

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
+from sol.model.tiles import LAUNCH_MS
+
 KINDS = ("trials", "tokens", "money", "seconds")  # of costs; money in US dollars
 EPSILONS = (0.05, 0.1, 0.15, 0.25, 0.35, 0.5, 0.75, 1.0, 1.5, 2.0, 2.5, 3.0)
 WINDOWS = (2, 3, 4, 6, 8, 12, 16, 24)
@@ -16,6 +18,16 @@ def gap(ms: float, t_sol_ms: float) -> float:
     if t_sol_ms <= 0:
         return 1.0 if ms <= 0 else float("inf")
     return ms / t_sol_ms
+
+
+def launch_binds(t_sol_ms: float) -> bool:
+    """Return True for a limit so far below the launch of a kernel that a multiple of it says nothing."""
+    return 0 < t_sol_ms < LAUNCH_MS / 4
+
+
+def times_limit(g: float, t_sol_ms: float) -> str:
+    """A gap in words: `1.40 times the limit`."""
+    return "bound by launches" if launch_binds(t_sol_ms) else f"{g:.2f} times the limit"
 
 
 def score(ms: float, t_sol_ms: float, baseline_ms: float) -> float:

@@ -7,6 +7,7 @@ Pure data with a JSON form; no torch. Ops have ATen's names without the overload
 from __future__ import annotations
 
 import json
+from collections.abc import Collection, Iterable, Iterator
 from dataclasses import asdict, dataclass, field
 from functools import cached_property
 from math import prod
@@ -73,7 +74,8 @@ class Op:
     """One operation. `inputs` names tensors; `attrs` holds every other argument by its ATen name.
 
     `line`: the line of the pasted module that calls it, if known. `module`: the torch.nn module that it belongs to
-    ("LSTM"), or "".
+    ("LSTM"), or "". `unmasked`: of an operation that masks attention scores by a mask that is the same in every call,
+    the share of scores that the mask leaves.
     """
 
     name: str
@@ -83,6 +85,12 @@ class Op:
     attrs: dict[str, Any] = field(default_factory=dict)
     line: int | None = None
     module: str = ""
+    unmasked: float = 1.0
+
+
+def _external(ops: Iterable[Op]) -> set[str]:
+    """What these operations read and none of them makes."""
+    return {n for op in ops for n in op.inputs} - {n for op in ops for n in op.outputs}
 
 
 @dataclass(frozen=True)
@@ -144,6 +152,23 @@ class OpGraph:
                 live.append(op)
                 needed.update(op.inputs)
         return tuple(reversed(live))
+
+    def steps(self, groups: Iterable[Collection[str]] = ()) -> Iterator[tuple[int | None, tuple[Op, ...]]]:
+        """The live ops in an order in which each finds what it reads, as (None, (op,)). The ops of a group, given by
+        their names, run as one: (its index, its ops). Raises ValueError for groups that wait for each other."""
+        of = {name: i for i, group in enumerate(groups) for name in group}
+        waiting: dict[Any, list[Op]] = {}
+        for op in self.live:
+            waiting.setdefault(of.get(op.name, op.name), []).append(op)
+        there = {n for n, t in self.tensors.items() if t.kind != "intermediate"}
+        while waiting:
+            at = next((at for at, ops in waiting.items() if _external(ops) <= there), None)
+            if at is None:
+                first = next(iter(waiting.values()))[0]
+                raise ValueError(f"the regions wait for each other: {', '.join(first.inputs)}")
+            ops = tuple(waiting.pop(at))
+            there.update(n for op in ops for n in op.outputs)
+            yield (at if isinstance(at, int) else None), ops
 
     def to_json(self) -> str:
         return json.dumps(asdict(self) | {"tensors": [asdict(t) for t in self.tensors.values()]})

@@ -10,13 +10,15 @@ from dataclasses import dataclass, replace
 from math import ceil
 
 from sol.bounds import external_bytes, fused_bound, legal_classes, live_ops, native_class, recast
+from sol.cost.attention import chains
 from sol.cost.cost import canonical
 from sol.cost.fusion import groups, tail
-from sol.cost.graph_costs import costs_of
+from sol.cost.graph_costs import costs_of, parts_of
+from sol.cost.needed_parts import vector_share
 from sol.cost.op_table import LAYOUT_COPIES
 from sol.graph import Op, OpGraph
 from sol.hardware import Hardware
-from sol.model.eager import library_product, predict_eager, product_dims
+from sol.model.eager import attention_ms, library_product, predict_eager, product_dims
 from sol.model.prediction import Attainable, StageTime, stream_ms
 from sol.model.tiles import LAUNCH_MS, Product, Tiling, tile_time
 
@@ -30,7 +32,8 @@ class Lever:
     lower_class moves to, else "".
     """
 
-    action: str  # fuse_tail | fuse_pointwise | lower_class | split_k | stream_k | drop_copy | align | channels_last
+    # fuse_attention | fuse_tail | fuse_pointwise | lower_class | split_k | stream_k | drop_copy | align | channels_last
+    action: str
     title: str
     why: str
     saves_ms: float
@@ -50,7 +53,7 @@ class _Levers:
         low = native_class(graph) == "f32" and cls in ("f16", "bf16", "fp8")
         self.graph = recast(graph, "f16" if cls == "f16" else "bf16") if low else graph
         self.costs = costs_of(self.graph)
-        self.eager: Attainable = predict_eager(graph, hw, cls, cast_parameters=True)
+        self.eager: Attainable = predict_eager(graph, hw, cls, autocast=True)
         self.stage: dict[str, StageTime] = {s.name: s for s in self.eager.stages}
         self.limit = fused_bound(graph, hw, cls).ms
         self.levers: list[Lever] = []
@@ -102,10 +105,35 @@ class _Levers:
                 out.append(first)
         return out
 
+    def attention(self) -> None:
+        """Written-out attention as one kernel, which reads queries, keys and values and never writes a score."""
+        for chain in chains(self.graph):
+            stages = [self.stage[o.name] for o in chain.ops if o.name in self.stage]
+            if not stages:
+                continue
+            self.fused |= {o.name for o in chain.ops}
+            needed, costs = parts_of(self.graph)[0], self.costs
+            special = costs[chain.softmax.name].special * vector_share(chain.softmax, "norm", self.graph, needed)
+            inside = {n for o in chain.ops for n in o.outputs}
+            read = {n for o in chain.ops for n in o.inputs} - inside
+            moved = sum(self.graph.tensors[n].bytes for n in (*read, *chain.out.outputs))
+            matrix = sum(costs[o.name].must for o in (chain.scores, chain.out))
+            names = ", ".join(canonical(o.op) for o in chain.ops if o.name in self.stage)
+            scores = self.graph.tensors[chain.scores.outputs[0]]
+            self.add(
+                "fuse_attention",
+                f"Run {names} as one flash-style attention kernel",
+                f"the {_mb(scores.bytes)} of scores stay on the chip: {len(stages)} launches now write and read them",
+                sum(s.ms for s in stages) - attention_ms(matrix, special, moved, self.hw, self.cls),
+                chain.scores.name,
+            )
+
     def fusion(self) -> None:
         fused = self.fused
         for root in live_ops(self.graph):
             if self.costs[root.name].kind not in ("matrix", "conv") or root.name not in self.stage:
+                continue
+            if root.name in self.fused:
                 continue
             ops, extra = tail(self.graph, root)
             if not ops:
@@ -149,7 +177,7 @@ class _Levers:
         for cls in allowed:
             if cls == self.cls or self.hw.peak(cls) <= self.hw.peak(self.cls):
                 continue
-            after = predict_eager(self.original, self.hw, cls, cast_parameters=True)
+            after = predict_eager(self.original, self.hw, cls)  # cast beforehand, as a program's weights are
             ratio = self.hw.peak(cls) / self.hw.peak(self.cls)
             bits = {"tf32": "11 significant bits", "f16": "11 significant bits and a small range"}
             bits |= {"bf16": "8 significant bits", "fp8": "3 or 4 significant bits"}
@@ -276,6 +304,7 @@ def levers(graph: OpGraph, hw: Hardware, cls: str, allowed: tuple[str, ...] | No
     search = _Levers(graph, hw, cls)
     if not search.eager.stages or not external_bytes(graph):
         return ()
+    search.attention()
     search.fusion()
     search.classes(legal_classes(graph, hw) if allowed is None else allowed)
     search.quantisation()

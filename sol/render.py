@@ -6,6 +6,13 @@ from html import escape
 from typing import Any
 
 _BINDS = {"matrix": "matrix units", "vector": "arithmetic pipes", "special": "special functions", "memory": "memory"}
+LEGEND = {
+    "limit": "the least time at the published rates, with the whole module as one kernel (`fused`) or an operation at "
+    "a time (`unfused`)",
+    "ridge": "the FLOP/byte above which arithmetic sets the limit, and below which memory does",
+    "gap": "time / limit; 1 is the limit",
+    "score": "1 / (1 + (time - limit) / (PyTorch's time - limit)); 0.5 is PyTorch, 1 is the limit",
+}
 
 
 def ms(value: float) -> str:
@@ -56,18 +63,19 @@ def bounds_table(r: dict[str, Any]) -> tuple[list[str], list[list[str]]]:
     rows = []
     for cls in r["classes"]:
         b, base = r["bounds"][cls], r["baselines"][cls]
+        launch = b.get("launch_ms")  # then a multiple of the limit says nothing
         rows.append(
             [
                 cls,
                 ms(b["ms"]),
-                _BINDS[b["bound_by"]],
+                f"a launch: about {ms(launch)}" if launch else _BINDS[b["bound_by"]],
                 *([ms(b["ceiling_ms"])] if measured else []),
                 ms(b["unfused_ms"]),
                 f"{b['intensity']:.3g}",
                 f"{b['ridge']:.3g}",
                 ms(base["ms"]) + (" (predicted)" if base["kind"] == "predicted" else ""),
-                ratio(base["gap"]),
-                f"{base['score']:.2f}",
+                "launch" if launch else ratio(base["gap"]),
+                "-" if launch else f"{base['score']:.2f}",
             ]
         )
     return head, rows
@@ -76,10 +84,11 @@ def bounds_table(r: dict[str, Any]) -> tuple[list[str], list[list[str]]]:
 def best_table(r: dict[str, Any]) -> tuple[list[str], list[list[str]]]:
     """The times of the best programs, if any."""
     head = ["class", "best program", "over PyTorch", "gap", "score"]
-    rows = [
-        [cls, ms(b["ms"]), f"{b['speedup']:.2f}x", ratio(b["gap"]), f"{b['score']:.2f}"]
-        for cls, b in r.get("best", {}).items()
-    ]
+    rows = []
+    for cls, b in r.get("best", {}).items():
+        launch = r["bounds"][cls].get("launch_ms")
+        against = ["launch", "-"] if launch else [ratio(b["gap"]), f"{b['score']:.2f}"]
+        rows.append([cls, ms(b["ms"]), f"{b['speedup']:.2f}x", *against])
     return head, rows
 
 
@@ -143,6 +152,7 @@ def _heading(r: dict[str, Any]) -> str:
 def markdown(r: dict[str, Any]) -> str:
     """The report as Markdown."""
     lines = [f"## {_heading(r)}", "", *_markdown_table(*bounds_table(r)), ""]
+    lines += [*(f"- {word}: {meaning}" for word, meaning in LEGEND.items()), ""]
     if r.get("best"):
         lines += ["### Best so far", "", *_markdown_table(*best_table(r)), ""]
     lines += [f"### Operations (priced in {_main(r)})", "", *_markdown_table(*ops_table(r)), ""]
@@ -172,6 +182,9 @@ def html(r: dict[str, Any], figures: str = "") -> str:
         f'<p class="sol-sentence">{escape(r["sentence"])}</p>',
         figures,
         _html_table("Limits by precision class", *bounds_table(r)),
+        '<dl class="sol-legend">',
+        *(f"<dt>{escape(word)}</dt><dd>{escape(meaning)}</dd>" for word, meaning in LEGEND.items()),
+        "</dl>",
     ]
     if r.get("best"):
         parts.append(_html_table("Best so far", *best_table(r)))

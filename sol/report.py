@@ -9,12 +9,14 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
+from math import prod
 from typing import Any
 
 from sol import render
+from sol.algebra import Rewritten, rewritten
 from sol.attainable import KNOWN_ERROR
 from sol.bounds import Bounds, bounds, external_bytes, legal_classes, live_ops, of_cost, pytorch_class
-from sol.budget import gap, score
+from sol.budget import gap, launch_binds, score
 from sol.cost.cost import canonical
 from sol.cost.graph_costs import costs_of
 from sol.cost.liveness import Liveness, liveness
@@ -53,6 +55,7 @@ class Report:
     bytes_only: list[str] = field(default_factory=list)
     memory: dict[str, Any] = field(default_factory=dict)
     best: dict[str, dict[str, Any]] = field(default_factory=dict)
+    algebra: dict[str, Any] = field(default_factory=dict)
     version: int = field(default=VERSION)
 
     def to_json(self) -> str:
@@ -94,7 +97,8 @@ def report(
     fp8, so the baseline of fp8 is its f16, or a half-precision module's type. PyTorch's half classes mean
     torch.autocast with its casts timed. `measured`: class -> measured baseline in ms; `best`: class -> time of the best
     program in ms, which gets a gap and a score. `bytes_only` names the operations priced by bytes alone, `memory` the
-    memory that PyTorch needs (sol.cost.liveness). Raises HardwareError that names the legal classes when a class is not
+    memory that PyTorch needs (sol.cost.liveness), `algebra` the limits in ms by class with less work (sol.algebra), in
+    words. Raises HardwareError that names the legal classes when a class is not
     legal on this device.
     """
     legal = legal_classes(graph, hw)
@@ -102,6 +106,7 @@ def report(
         raise HardwareError(f"{hw.title} has no units for this module's element types")
     chosen = list(classes) if classes else [c for c in legal if c != "fp8" or c in asked or len(legal) == 1]
     priced = {cls: bounds(graph, hw, cls) for cls in chosen}
+    less = _algebra(rewritten(graph), hw, priced)
     measured = measured or {}
     baselines = {cls: _baseline(graph, hw, priced[cls], measured.get(cls)) for cls in chosen}
     # PyTorch has a switch for tf32, so a float32 module is compared in it unless the caller asks for another class.
@@ -112,6 +117,7 @@ def report(
     external = external_bytes(graph)
     costs = [costs_of(graph)[op.name] for op in live_ops(graph)]
     ranked = levers(graph, hw, main, tuple(chosen))
+    own = [c for c in asked if c in priced] or chosen
     totals = {
         "matrix_flops": sum(c.matrix for c in costs),
         "needed_flops": sum(c.must for c in costs),
@@ -131,29 +137,52 @@ def report(
             "measured": bool(hw.measured),
         },
         classes=chosen,
-        bounds={cls: _bounds_row(b, hw) for cls, b in priced.items()},
+        bounds={cls: _bounds_row(b, hw, _holds_for(graph, b, less)) for cls, b in priced.items()},
         ops=_op_rows(graph, hw, chosen, main),
         totals=totals,
         baselines=baselines,
         levers=[asdict(lever) for lever in ranked],
         notes=notes,
-        sentence=_sentence(hw, priced, baselines, totals, ranked, [c for c in asked if c in priced] or chosen),
+        sentence=_sentence(graph, hw, priced, baselines, totals, ranked, less, own),
         main=main,
         bytes_only=list(unknown),
         memory={"held": live.external_bytes, "peak": live.peak_bytes, "peak_op": live.peak_op},
         best={cls: _time(ms, priced[cls], baselines[cls]["ms"]) for cls, ms in (best or {}).items() if cls in priced},
+        algebra=less,
     )
+
+
+def _algebra(less: Rewritten | None, hw: Hardware, priced: dict[str, Bounds]) -> dict[str, Any]:
+    """The limits with less work by class, where they are lower, and the rewrites in words."""
+    if less is None:
+        return {}
+    ms = {cls: bounds(less.graph, hw, cls).ms for cls in priced}
+    ms = {cls: t for cls, t in ms.items() if t < 0.995 * priced[cls].ms}
+    return {"words": less.words, "ms": ms} if ms else {}
+
+
+def _holds_for(graph: OpGraph, b: Bounds, less: dict[str, Any]) -> str:
+    """Which kernels a limit holds for, in words, where others could be faster."""
+    costs, words = costs_of(graph), []
+    windows = any(costs[o.name].kind == "conv" and prod(graph.tensors[o.inputs[1]].shape[2:]) > 1 for o in graph.live)
+    if windows and b.fused.bound_by in ("matrix", "vector"):
+        words.append("convolves directly")
+    if b.cls in less.get("ms", {}):
+        words.append("does all of this work")
+    return f" that {' and '.join(words)}" if words else ""
 
 
 def _time(ms: float, b: Bounds, baseline_ms: float) -> dict[str, Any]:
     return {"ms": ms, "gap": gap(ms, b.ms), "score": score(ms, b.ms, baseline_ms), "speedup": baseline_ms / ms}
 
 
-def _bounds_row(b: Bounds, hw: Hardware) -> dict[str, Any]:
+def _bounds_row(b: Bounds, hw: Hardware, holds_for: str) -> dict[str, Any]:
     f = b.fused
     return {
         "ms": f.ms,
         "bound_by": f.bound_by,
+        "holds_for": holds_for,
+        "launch_ms": LAUNCH_MS if launch_binds(f.ms) else None,
         "unfused_ms": b.unfused_ms,
         "ceiling_ms": b.ceiling.ms,
         "parts": {"matrix": f.matrix_ms, "vector": f.vector_ms, "special": f.special_ms, "memory": f.memory_ms},
@@ -168,7 +197,7 @@ def _bounds_row(b: Bounds, hw: Hardware) -> dict[str, Any]:
 def _baseline(graph: OpGraph, hw: Hardware, b: Bounds, measured: float | None) -> dict[str, Any]:
     if measured is not None:
         return {"ms": measured, "kind": "measured", "gap": gap(measured, b.ms), "score": 0.5, "error": None}
-    ms = max(predict_eager(graph, hw, pytorch_class(b.cls, graph), cast_parameters=True).ms, b.ceiling.ms)
+    ms = max(predict_eager(graph, hw, pytorch_class(b.cls, graph), autocast=True).ms, b.ceiling.ms)
     return {
         "ms": ms,
         "kind": "predicted",
@@ -246,7 +275,7 @@ def _notes(graph: OpGraph, hw: Hardware, classes: Sequence[str], unknown: Sequen
         yield f"Nothing was measured on {hw.title} yet: its rates are {peaks}."
 
 
-def _sentence(hw, priced, baselines, totals, ranked, chosen) -> str:
+def _sentence(graph, hw, priced, baselines, totals, ranked, less, chosen) -> str:
     """The result in one sentence that a student understands."""
     cls = min(chosen, key=lambda c: priced[c].ms) if "tf32" not in chosen else "tf32"
     b, base = priced[cls], baselines[cls]
@@ -256,7 +285,7 @@ def _sentence(hw, priced, baselines, totals, ranked, chosen) -> str:
     verb = "takes" if base["kind"] == "measured" else "should take (predicted)"
     advice = next((lever.title for lever in ranked if lever.action != "lower_class"), "")
     advice = f"the first thing to try is: {advice[0].lower()}{advice[1:]}." if advice else ""
-    if b.ms < LAUNCH_MS / 4:  # a multiple of such a limit says nothing about the kernels
+    if launch_binds(b.ms):
         return (
             f"This module must move {render.si(totals['bytes'], 'B')} and do {render.si(flops, 'FLOP')}, which takes "
             f"{hw.title} {render.ms(b.ms)}. Starting a kernel takes about {render.ms(LAUNCH_MS)}, so the time is "
@@ -265,7 +294,11 @@ def _sentence(hw, priced, baselines, totals, ranked, chosen) -> str:
         )
     text = (
         f"This module must move {render.si(totals['bytes'], 'B')} and do {render.si(flops, 'FLOP')}, so in "
-        f"{_CLASS_NAMES.get(cls, cls)} no kernel on {hw.title} can be faster than {render.ms(b.ms)}, a limit set by "
+        f"{_CLASS_NAMES.get(cls, cls)} no kernel on {hw.title}{_holds_for(graph, b, less)} can be faster than "
+        f"{render.ms(b.ms)}, a limit set by "
         f"{_UNITS[b.fused.bound_by]}; PyTorch {verb} {render.ms(base['ms'])}, {base['gap']:.2f} times that"
     )
-    return f"{text}, and {advice}" if advice else f"{text}."
+    text = f"{text}, and {advice}" if advice else f"{text}."
+    if cls in less.get("ms", {}):
+        text += f" By algebra the limit is {render.ms(less['ms'][cls])}: {less['words']}."
+    return text

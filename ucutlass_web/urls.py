@@ -2,6 +2,7 @@ from django.urls import path
 
 from playground import views
 from playground.api import api
+from playground.gallery import views as gallery
 from playground.learn import views as learn
 from playground.mcp.views import endpoint
 from playground.rooms import views as rooms
@@ -23,7 +24,9 @@ urlpatterns = [
     path("w/<str:code>/wall/<str:token>", rooms.teacher, name="teacher"),
     path("mine", views.mine, name="mine"),
     path("mcp", endpoint, name="mcp"),
-    path("gallery", views.gallery, name="gallery"),
+    path("gallery", gallery.gallery, name="gallery"),
+    path("gallery/compare", gallery.compare, name="compare"),
+    path("gallery/suite/<str:name>", gallery.problem, name="problem"),
     path("learn", learn.learn, name="learn"),
     path("learn/own", learn.own, name="learn_own"),
     path("learn/<str:slug>", learn.lesson, name="learn_lesson"),

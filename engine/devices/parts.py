@@ -52,7 +52,7 @@ def expected_ms(
     if not moves:
         return covered + copies, covered
     theirs = pytorch_class(cls, graph)
-    return covered + copies + predict_eager(subgraph(graph, rest), hw, theirs, cast_parameters=True).ms, covered
+    return covered + copies + predict_eager(subgraph(graph, rest), hw, theirs, autocast=True).ms, covered
 
 
 def _copies(graph: OpGraph) -> OpGraph:

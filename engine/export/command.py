@@ -1,45 +1,61 @@
-"""`python -m engine export WHAT --out DIR|x.zip`: a program, a recording's trial or a module as a package.
+"""`python -m engine export WHAT --out DIR|x.zip|x.py|x.ipynb`: a program, a session's module or a module as a package.
 
-This is the terminal's side: it reads files and, for a module, traces it and asks the planner for a program. The web
+This is the terminal's side: it reads files and, for a module, traces it and asks the planner for programs. The web
 process uses the rest of this room and never imports this.
 """
 
 from __future__ import annotations
 
+import json
 import re
 from pathlib import Path
 
-from engine.export import Exported, ExportError, history, model_new, notebook, package, write
+from dsl.printer import to_text
+from engine.export import Exported, ExportError, forms, history, package, write
+from engine.export.composition import Placed, Whole
 from engine.session import recording
 
 PROBLEMS = Path(__file__).resolve().parents[1] / "problems"
-SINGLE = {".py": model_new.text, ".ipynb": notebook.text}  # exports of one file
 _MODULE = re.compile(r"\s*# module: (\w+)\s")
 
 
 def run(
-    what: str, out: Path, module: str | None = None, trial: int | None = None, classes: tuple[str, ...] = ()
-) -> str:
-    """Write the package and say what it holds, in one line. Raises ExportError for whatever cannot be."""
+    what: str, out: Path, module: str | None = None, trial: int | None = None, classes: tuple[str, ...] = (),
+    alone: bool = False,
+) -> str:  # fmt: skip
+    """Write the export and say what it holds, in one line. `alone`: a trial's program without the rest of its module.
+    Raises ExportError for whatever cannot be."""
     path = Path(what)
     if path.suffix == ".jsonl":
         try:
             recorded = recording.read(path)
         except (OSError, UnicodeDecodeError, recording.RecordingError) as e:
             raise ExportError(f"cannot read {what}: {e}") from None
-        exported = history.of_trial(((r.kind, r.data) for r in recorded.rows), recorded.blobs.get, trial)
+        of = history.of_trial if alone else history.of_session
+        exported = of(((r.kind, r.data) for r in recorded.rows), recorded.blobs.get, trial)
     elif path.suffix == ".ucutlass":
         exported = of_program(_text(path), _text(Path(module)) if module else None)
+    elif alone:
+        raise ExportError("--alone takes the program of a trial, so it needs a recording (.jsonl)")
     else:
-        exported = of_module(_text(path if path.exists() else PROBLEMS / f"{what}.py"), classes)
-    if out.suffix in SINGLE:
-        out.write_text(SINGLE[out.suffix](exported), encoding="utf-8")
-        return f"{out}: class {exported.cls}, {'a notebook' if out.suffix == '.ipynb' else 'class ModelNew'}"
-    files = package.files(exported)
+        source = path if path.exists() else PROBLEMS / f"{what}.py"
+        exported = of_module(_text(source), classes, source.stem)
+    if out.suffix in forms.SINGLE:
+        out.write_text(forms.SINGLE[out.suffix](exported), encoding="utf-8")
+        return f"{out}: {'a notebook' if out.suffix == '.ipynb' else 'class ModelNew'}, {_words(exported)}"
+    files = forms.files(exported)
     write(files, out)
+    return f"{out}: {len(files)} files, {_words(exported)}"
+
+
+def _words(exported: Exported | Whole) -> str:
+    if isinstance(exported, Whole):
+        return f"the whole module: {forms.words(exported)}"
     with_ = "with its module" if exported.module is not None else "without a module"
-    part = f", {package.region_words(exported.region)}" if exported.region else ""
-    return f"{out}: {len(files)} files, {with_}, class {exported.cls}{part}"
+    if not exported.region:
+        return f"{with_}, class {exported.cls}"
+    alone = f"{package.region_words(exported.region)} alone, without the rest of the module"
+    return f"{alone}, class {exported.cls}"
 
 
 def _text(path: Path) -> str:
@@ -57,8 +73,8 @@ def of_program(text: str, module: str | None = None) -> Exported:
     return history.of_program(text, module)
 
 
-def of_module(text: str, classes: tuple[str, ...] = ()) -> Exported:
-    """A module's first program: what the planner would try first in the first of `classes` (tf32) that it can."""
+def of_module(text: str, classes: tuple[str, ...] = (), title: str = "") -> Whole:
+    """A module with the programs that the planner begins with, in the first of `classes` (tf32, f16) that has some."""
     from engine.devices import Problem, SessionRefused
     from engine.strategies.api import State
     from engine.strategies.planner.memory import Memory
@@ -69,23 +85,30 @@ def of_module(text: str, classes: tuple[str, ...] = ()) -> Exported:
 
     hw = hardware.load("h200")
     try:
-        graph = trace(text, local_user=True).graph
-        problem = prepare(Problem(text, "module", graph), classes or ("tf32", "f16"), hw)
+        traced = trace(text, local_user=True)
+        problem = prepare(Problem(text, "module", traced.graph), classes or ("tf32", "f16"), hw)
         first = Planner(problem, Memory()).next(State())
     except SessionRefused as e:
         raise ExportError(e.words) from None
     if first is None:
         raise ExportError("the planner has no program for this module")
-    inputs, _ = problem.bind(first.text)
-    region = None
-    if problem.covered is not None:
-        region = history.region_of(vars(problem.covered), problem.region(first.text))
-    return Exported(
-        first.text,
-        first.cls,
-        first.backend,
-        text,
-        **history.places(map(vars, inputs), graph),
-        region=region,
-        sms=hw.sms,
-    )
+    placed = []
+    for part in problem.of(first.cls):
+        own = part.number == problem.region(first.text)
+        candidate = first.candidate if own else problem.candidate(to_text(part.base))
+        inputs, outputs = problem.bind(candidate.text)
+        region = history.region_of(vars(problem.covered), part.number) if part.number else None
+        program = Exported(candidate.text, candidate.cls, candidate.backend, region=region, sms=hw.sms)
+        ops = problem.ops(part.number) or tuple(op.name for op in problem.graph.live)
+        placed.append(Placed(program, ops, tuple(map(vars, inputs)), tuple(b.tensor for b in outputs), part.number))
+    values = traced.has.get("values") or "null"
+    return Whole(title or traced.title, first.cls, text, problem.graph, tuple(placed), _values(values))
+
+
+def _values(text: str) -> tuple | None:
+    """The arguments that are no tensors, as the tracer gives them; None if it does not."""
+    try:
+        values = json.loads(text)
+    except ValueError:
+        return None
+    return tuple(values) if isinstance(values, list) else None

@@ -1,19 +1,24 @@
-"""What can be exported: a trial of a log, recorded or live, with what came of it; or a program by itself."""
+"""What can be exported: a session's module with its best programs, one trial's program alone, with what came of them;
+or a program by itself."""
 
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import asdict
+from dataclasses import asdict, replace
+from math import prod
 from typing import Any
 
 from dsl.check.program import check
 from engine.classes import class_of
 from engine.export import Exported, ExportError
+from engine.export.composition import Placed, Whole
 from engine.session.fold import figures
 from engine.session.fold.readers import text as text_of
 from engine.session.fold.reduce import View, fold
 from engine.session.fold.view import Trial
+from engine.strategies.state import WORTH
 from sol import hardware
 from sol.figures import Figure
 from sol.graph import OpGraph
@@ -22,44 +27,133 @@ Row = tuple[str, dict[str, Any]]
 STEPS = ("proposed", "checked", "compiled", "validated", "measured", "judged", "failed")
 
 
+def of_session(
+    rows: Iterable[Row], blob: Callable[[str], str | None], trial: int | None = None, drawn: bool = True
+) -> Whole | Exported:
+    """The whole module as a trial ran it: its program, and those of other regions that were in use beside it. Without a
+    number, the best trial. `drawn`: with the session's figures. (kind, data) rows and `blob` as in `of_trial`, which
+    answers for a session on a program, and for an old log that does not show what the programs read. Raises
+    ExportError."""
+    log = _Log(rows, blob)
+    number = trial if trial is not None else best(log.view)
+    graph, source = log.graph(), log.source()
+    one = log.exported(number)
+    placed = [log.placed(n) for n in (number, *log.beside(number))] if graph is not None else []
+    figures = _figures(log.view, blob) if drawn else {}
+    if source is None or graph is None or not all(p.inputs for p in placed):
+        return replace(one, figures=figures)
+    coverage = log.view.coverage
+    return Whole(
+        log.view.title,
+        one.cls,
+        source,
+        graph,
+        tuple(sorted(placed, key=lambda p: p.number)),
+        results=_results(log.view, log.rows, number, one.region if coverage else None),
+        figures=figures,
+    )
+
+
+def _by_name(text: str, graph: OpGraph) -> tuple[dict[str, Any], ...]:
+    """The tensors that a program's parameters are, by their names, for older logs, which do not say it; () if one has
+    no such tensor. The planner names a parameter after its tensor's path, in lower case."""
+    own = [t for t in graph.tensors.values() if t.kind != "intermediate"]
+    names = {re.sub(r"\W+", "_", t.path or t.name).strip("_").lower()[:48]: t for t in reversed(own)}
+    bound = []
+    for p in check(text).program.params:
+        plain = p.name.removeprefix("t_")
+        t = names.get(p.name) or names.get(plain) or names.get(re.sub(r"_\d+$", "", plain))
+        if t is None or t.elements != prod(p.type.shape):
+            return ()
+        bound.append({"name": p.name, "tensor": t.name, "shape": list(p.type.shape), "transposed": False})
+    return tuple(bound)
+
+
 def of_trial(rows: Iterable[Row], blob: Callable[[str], str | None], trial: int | None = None) -> Exported:
-    """The trial of (kind, data) rows of a log; without a number the best one (engine.session.fold.reduce).
+    """The program of a trial of (kind, data) rows of a log; without a number the best one (engine.session.fold.reduce).
 
     `blob` gives a text by its name. Raises ExportError where there is no such trial or its texts are gone.
     """
-    rows = list(rows)
-    view = fold({"seq": i, "kind": kind, "t": 0.0, "data": data} for i, (kind, data) in enumerate(rows, 1))
-    number = trial if trial is not None else best(view)
-    one = view.trials.get(number)
-    if one is None or "proposed" not in one.steps:
-        raise ExportError(f"there is no trial {number}")
-    if one.form == "kernel":
-        raise ExportError(f"trial {number} is a raw kernel, whose text is all there is of it: copy it from the page")
-    if "generated" not in one.steps:
-        why = one.failed.reason if one.failed is not None else "its code is not generated yet"
-        raise ExportError(f"trial {number} has no code to export: {why}")
-    text = blob(one.program)
-    if text is None or not view.begun:
-        raise ExportError("the texts of this session are gone")
-    recorded = {name: blob(s.get("text", "")) for name, s in one.sources.items()}
-    if one.resolved:
-        recorded["resolved"] = blob(one.resolved)
-    source = blob(view.source) if view.source_kind == "module" else None
-    graph = blob(view.graph) if view.graph else None
-    region = _region(view, one)
-    bound = one.inputs if source is not None and graph else []
-    return Exported(
-        text,
-        one.cls,
-        one.backend,
-        source,
-        **places(bound, OpGraph.from_json(graph) if graph and source is not None else None),
-        region=region,
-        recorded={name: t for name, t in recorded.items() if t is not None},
-        results=_results(view, rows, number, region),
-        sms=_sms(text_of(view.device.get("hardware"))),
-        figures=_figures(view, blob),
-    )
+    log = _Log(rows, blob)
+    return replace(log.exported(trial if trial is not None else best(log.view)), figures=_figures(log.view, blob))
+
+
+class _Log:
+    """A session's log, as exports read it."""
+
+    def __init__(self, rows: Iterable[Row], blob: Callable[[str], str | None]):
+        self.rows, self.blob = list(rows), blob
+        self.view = fold(
+            {"seq": i, "kind": kind, "t": 0.0, "data": data} for i, (kind, data) in enumerate(self.rows, 1)
+        )
+
+    def source(self) -> str | None:
+        """The module's text; None of a session on a program."""
+        return self.blob(self.view.source) if self.view.source_kind == "module" else None
+
+    def graph(self) -> OpGraph | None:
+        text = self.blob(self.view.graph) if self.view.graph else None
+        return OpGraph.from_json(text) if text and self.source() is not None else None
+
+    def exported(self, number: int) -> Exported:
+        """A trial's program. Raises ExportError."""
+        view, blob = self.view, self.blob
+        one = view.trials.get(number)
+        if one is None or "proposed" not in one.steps:
+            raise ExportError(f"there is no trial {number}")
+        if one.form == "kernel":
+            raise ExportError(
+                f"trial {number} is a raw kernel, whose text is all there is of it: copy it from the page"
+            )
+        if "generated" not in one.steps:
+            why = one.failed.reason if one.failed is not None else "its code is not generated yet"
+            raise ExportError(f"trial {number} has no code to export: {why}")
+        text = blob(one.program)
+        if text is None or not view.begun:
+            raise ExportError("the texts of this session are gone")
+        recorded = {name: blob(s.get("text", "")) for name, s in one.sources.items()}
+        if one.resolved:
+            recorded["resolved"] = blob(one.resolved)
+        graph, region = self.graph(), _region(view, one)
+        return Exported(
+            text,
+            one.cls,
+            one.backend,
+            self.source(),
+            **places(one.inputs if graph is not None else [], graph),
+            region=region,
+            recorded={name: t for name, t in recorded.items() if t is not None},
+            results=_results(view, self.rows, number, region),
+            sms=_sms(text_of(view.device.get("hardware"))),
+        )
+
+    def placed(self, number: int) -> Placed:
+        """A trial's program in its module."""
+        one, graph, program = self.view.trials[number], self.graph(), self.exported(number)
+        inputs = tuple(one.inputs) or _by_name(program.text, graph)
+        if not one.region:
+            return Placed(program, tuple(op.name for op in graph.live), inputs, graph.outputs)
+        row = next(r for r in self.view.coverage.regions if r.number == one.region)
+        return Placed(program, tuple(row.ops), inputs, tuple(row.outputs), one.region)
+
+    def beside(self, number: int) -> list[int]:
+        """The trials whose programs ran in other regions while this one was measured: those that had made the module
+        faster when it was proposed (engine.strategies.state.State.standing)."""
+        trials = self.view.trials
+        ended: set[int] = set()
+        for kind, data in self.rows:
+            if kind == "trial.proposed" and data.get("trial") == number:
+                break
+            if kind == "trial.judged":
+                ended.add(data.get("trial"))
+        placed: dict[int, int] = {}
+        fastest = WORTH
+        for t in (trials[n] for n in sorted(ended) if n in trials):
+            counts = t.judged.counts and (self.view.algebraic or not t.judged.algebraic)
+            speedup = t.judged.speedup if counts and t.timed and t.cls == trials[number].cls else None
+            if t.region and speedup is not None and speedup > fastest:
+                placed[t.region], fastest = t.number, speedup
+        return [n for region, n in placed.items() if region != trials[number].region]
 
 
 def of_program(text: str, module: str | None = None) -> Exported:

@@ -6,7 +6,8 @@ import hashlib
 import json
 from typing import Any
 
-from engine.export import Exported, model_new, package
+from engine.export import model_new, module_package, package
+from engine.export.composition import Whole
 from engine.words import baseline_name, class_name
 
 LOAD = """\
@@ -45,14 +46,14 @@ print(f"program {ours:.4f} ms, PyTorch eager {theirs:.4f} ms: {theirs / ours:.2f
 """
 
 
-def text(what: Exported) -> str:
+def text(what: Whole) -> str:
     """The notebook as JSON (nbformat 4.5). Raises ExportError as model_new.text does."""
     file = model_new.text(what)
-    pinned = package.requirements((what.backend,) if what.backend in package.NEEDS else tuple(package.NEEDS))
+    pinned = package.requirements(module_package.backends(module_package.inside(what)[1]))
     cells = [
         _cell("markdown", _about(what)),
         _cell("code", "%pip install --no-deps " + " ".join(pinned)),
-        _cell("markdown", "The program, as a module in the form of KernelBench's solutions."),
+        _cell("markdown", "The module with its programs, in the form of KernelBench's solutions."),
         _cell("code", f"%%writefile model_new.py\n{file}"),
         _cell("code", LOAD),
         _cell("markdown", "Against the module in float64:"),
@@ -76,10 +77,11 @@ def _cell(kind: str, source: str) -> dict[str, Any]:
     return cell | ({"execution_count": None, "outputs": []} if kind == "code" else {})
 
 
-def _about(what: Exported) -> str:
+def _about(what: Whole) -> str:
     results = what.results
     if results is None:
-        return f"# A μCUTLASS program\n\nIn class {class_name(what.cls)}. It has no recorded times."
+        about = f"# {what.title}\n\nWith {module_package.words(what)}."
+        return f"{about} The programs are the planner's first, and nothing was timed."
     session, judged = results["session"], results.get("judged")
     device = session["device"].get("title") or session["device"].get("name", "")
     lines = [f"# {session['title']}", "", f"Trial {results['trial']} of a session on {device}."]

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping
-from dataclasses import replace
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -16,9 +16,11 @@ from dsl.compile import compile as generate
 from dsl.ir import Program
 from dsl.lower import Source
 from engine.export import Exported, ExportError
-from sol.figures import page
+from sol.figures import Figure, page
 
 SHIPPED = Path(__file__).parent / "shipped"
+# What sessions run PyTorch's operations by; it imports nothing of ours.
+ATEN = Path(__file__).resolve().parents[1] / "evaluate" / "candidate" / "aten_calls.py"
 REQUIREMENTS = Path(__file__).resolve().parents[2] / "requirements-gpu.txt"
 # The packages of requirements-gpu.txt that each back end needs at run time. PyTorch (with its triton) is not among
 # them: the user has a PyTorch that fits the driver.
@@ -37,15 +39,25 @@ TORCH = "torch>=2.11"
 GPUS = {"sm_80": "an A100", "sm_89": "an L4 or RTX 40", "sm_90a": "an H100 or H200", "sm_100a": "a B200"}
 
 
-def files(what: Exported) -> dict[str, str]:
-    """{path in the zip: text}, all below one folder. Raises ExportError for a program that cannot be built."""
+@dataclass(frozen=True)
+class Built:
+    """A program as a Python package: `files` below its folder (`cute_kernel.py`), `facts` of its facts.json, and notes
+    for a person."""
+
+    compiled: Compiled
+    resolved: str
+    facts: dict[str, Any]
+    files: dict[str, str]
+    notes: list[str]
+
+
+def build(what: Exported) -> Built:
+    """The program's own package. Raises ExportError for a program that cannot be built."""
     compiled = _compile(what)
     program = compiled.resolved
     sources, notes = _sources(what, compiled)
     order = [what.backend] if what.backend in sources else []
     order += [b for b in sources if b not in order]
-    stem = _stem(program.name) + _region_stem(what.region)
-    package, root = f"ucutlass_{stem}", f"ucutlass-{stem.replace('_', '-')}"
     resolved = what.recorded.get("resolved", compiled.text)
     facts = {
         "program": program.name,
@@ -62,32 +74,55 @@ def files(what: Exported) -> dict[str, str]:
         "swapped": sorted(what.swapped),
         **({"region": dict(what.region)} if what.region else {}),
     }
-    pinned = requirements(tuple(order))
-    contents = {
-        "program.ucutlass": what.text,
-        "resolved.ucutlass": resolved,
-        "check.py": shipped("check.py"),
-        "_wheel.py": shipped("wheel.py"),
-        "pyproject.toml": _pyproject(root, package, program.name, compiled.digest, pinned),
-        "requirements.txt": "\n".join(pinned) + "\n",
-        "README.md": _readme(what, facts, root, package, compiled, notes),
-        f"{package}/__init__.py": shipped("binding.py").replace("ucutlass_NAME", package),
-        f"{package}/facts.json": json.dumps(facts, indent=1, ensure_ascii=False) + "\n",
-        f"{package}/program.ucutlass": resolved,
+    inside = {
+        "__init__.py": shipped("binding.py"),
+        "facts.json": json.dumps(facts, indent=1, ensure_ascii=False) + "\n",
+        "program.ucutlass": resolved,
     }
     if "cute" in sources:
-        contents[f"{package}/cute_kernel.py"] = sources["cute"].text
+        inside["cute_kernel.py"] = sources["cute"].text
     if "cpp" in sources:
-        contents[f"{package}/cpp_kernel.cu"] = sources["cpp"].text
-        contents[f"{package}/cpp_kernel.py"] = sources["cpp"].binding
-        contents[f"{package}/_nvcc.py"] = shipped("nvcc.py")
+        inside["cpp_kernel.cu"] = sources["cpp"].text
+        inside["cpp_kernel.py"] = sources["cpp"].binding
+        inside["_nvcc.py"] = shipped("nvcc.py")
+    return Built(compiled, resolved, facts, inside, notes)
+
+
+def files(what: Exported) -> dict[str, str]:
+    """{path in the zip: text}, all below one folder. Raises ExportError for a program that cannot be built."""
+    built = build(what)
+    program, facts = built.compiled.resolved, built.facts
+    stem = _stem(program.name) + _region_stem(what.region)
+    package, root = f"ucutlass_{stem}", f"ucutlass-{stem.replace('_', '-')}"
+    pinned = requirements(tuple(facts["backends"]))
+    contents = {
+        "program.ucutlass": what.text,
+        "resolved.ucutlass": built.resolved,
+        "check.py": shipped("check.py"),
+        "_wheel.py": shipped("wheel.py"),
+        "pyproject.toml": pyproject(
+            root, package, f"The uCUTLASS program {program.name} on PyTorch tensors", built.compiled.digest, pinned
+        ),
+        "requirements.txt": "\n".join(pinned) + "\n",
+        "README.md": _readme(what, facts, root, package, built.compiled, built.notes),
+        **{f"{package}/{name}": text.replace("ucutlass_NAME", package) for name, text in built.files.items()},
+    }
     if what.module is not None:
         contents["module.py"] = what.module
-    if what.results is not None:
-        contents["results.json"] = json.dumps(what.results, indent=1, ensure_ascii=False, sort_keys=True) + "\n"
-    if what.figures:
-        contents["figures.html"] = page.html(f"{program.name}: its session", what.figures, _from(what.results))
+    contents |= facts_of_session(what.results, what.figures, program.name, f"trial {(what.results or {}).get('trial')}")
     return {f"{root}/{name}": text for name, text in contents.items()}
+
+
+def facts_of_session(
+    results: Mapping[str, Any] | None, figures: Mapping[str, Figure], title: str, holds: str
+) -> dict[str, str]:
+    """The files with what a session recorded. `holds`: what of it the package holds."""
+    contents = {}
+    if results is not None:
+        contents["results.json"] = json.dumps(results, indent=1, ensure_ascii=False, sort_keys=True) + "\n"
+    if figures:
+        contents["figures.html"] = page.html(f"{title}: its session", figures, _from(results, holds))
+    return contents
 
 
 def region_words(region: Mapping[str, Any]) -> str:
@@ -99,14 +134,14 @@ def _region_stem(region: Mapping[str, Any] | None) -> str:
     return "_" + region_words(region).replace(" ", "_") if region else ""
 
 
-def _from(results: Mapping[str, Any] | None) -> str:
+def _from(results: Mapping[str, Any] | None, holds: str) -> str:
     """Where the numbers of the figures are from."""
     if results is None:
         return ""
     session = results["session"]
     device = session["device"].get("title") or session["device"].get("name", "")
     kind = session["device"].get("kind", "")
-    return f"{session['title']} on {device}{f' ({kind})' if kind else ''}; the package holds trial {results['trial']}."
+    return f"{session['title']} on {device}{f' ({kind})' if kind else ''}; the package holds {holds}."
 
 
 def _stem(name: str) -> str:
@@ -150,7 +185,7 @@ def _arch(resolved: str) -> str:
 @cache
 def shipped(name: str) -> str:
     """A file that every package contains unchanged."""
-    return (SHIPPED / name).read_text(encoding="utf-8")
+    return (ATEN if name == ATEN.name else SHIPPED / name).read_text(encoding="utf-8")
 
 
 @cache
@@ -163,7 +198,8 @@ def requirements(backends: tuple[str, ...]) -> list[str]:
     return pins
 
 
-def _pyproject(root: str, package: str, name: str, digest: str, pinned: list[str]) -> str:
+def pyproject(root: str, package: str, about: str, digest: str, pinned: Iterable[str]) -> str:
+    """The text of pyproject.toml, which _wheel.py builds by."""
     listed = "".join(f'    "{line}",\n' for line in (TORCH, *pinned))
     return f"""[build-system]
 requires = []
@@ -173,7 +209,7 @@ backend-path = ["."]
 [project]
 name = "{root}"
 version = "1.0+{digest[:12]}"
-description = "The uCUTLASS program {name} on PyTorch tensors"
+description = "{about}"
 requires-python = ">=3.11"
 dependencies = [
 {listed}]

@@ -89,8 +89,8 @@ def judge(
         words = f"{ms:.3g} ms {kind}, but it is not counted: {why}"
     else:
         words = f"{ms:.3g} ms {kind}{' for the whole module' if m.part else ''}, "
-        words += f"{_factor(m.ratio)} {baseline_name(m.baseline)}, {gap:.2f} times the limit"
-        words += f" of {text.roof} ({text.words})" if text.guarded else ""
+        words += f"{_factor(m.ratio)} {baseline_name(m.baseline)}, {budget.times_limit(gap, limit)}"
+        words += f" of {text.roof} ({text.words})" if text.guarded and not budget.launch_binds(limit) else ""
         if theirs := m.part.get("region_eager_ms"):
             region = f"region {m.part['region']} alone {m.part['region_ms']:.3g} ms"
             words += f"; {region}, {_factor(theirs / m.part['region_ms'])} PyTorch's own {theirs:.3g} ms for it"
@@ -118,7 +118,7 @@ def judge_kernel(
         calls = any(line["name"] in CALL_TIMES for line in m.checks)
         how = "a call from Python" if calls else "measured"
         words = f"{ms:.3g} ms {how}, "
-        words += f"{_factor(m.ratio)} {baseline_name(m.baseline)}, {gap:.2f} times the limit"
+        words += f"{_factor(m.ratio)} {baseline_name(m.baseline)}, {budget.times_limit(gap, limit)}"
         words += f"; the best in {cls} so far" if best else ""
     else:
         why = next(c["said"] for c in evidence if c["verdict"] == verdict)

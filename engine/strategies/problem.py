@@ -27,14 +27,16 @@ from engine.strategies.planner.lowering import program_graph
 from engine.strategies.planner.lowering.lower import CLASSES, FLOATS, NATIVE, Lowered, lower, not_in_float64
 from engine.strategies.planner.regions import coverage
 from engine.strategies.planner.regions.partition import NothingCovered, Partition, Region, Uncovered, partition
-from engine.strategies.planner.search import algebra
 from engine.strategies.planner.search.program_index import ProgramIndex
 from engine.strategies.planner.search.structures import Structure, opened, structures
 from engine.strategies.state import State
 from engine.words import class_name
+from sol import algebra
 from sol.bounds import legal_classes, t_sol
+from sol.cost.liveness import liveness
 from sol.graph import OpGraph
 from sol.hardware import Hardware
+from sol.render import si
 
 LISTED = f"{', '.join(CLASSES[:-1])} or {CLASSES[-1]}"
 
@@ -45,7 +47,7 @@ class Cancelled(Exception):
 
 @dataclass(frozen=True)
 class Algebraic:
-    """A rewrite that omits work (engine.strategies.planner.search.algebra): its words, and the limits in ms, by class,
+    """A rewrite that omits work (sol.algebra): its words, and the limits in ms, by class,
     of the remaining work."""
 
     words: str
@@ -202,6 +204,7 @@ class _Lowering:
     def run(self) -> None:
         p = self.problem
         not_in_float64(p.graph)
+        _fits(p.graph, self.hardware)
         cut = partition(p.graph, self._rejected)
         if cut.whole and p.graph.writes:
             cut = _beside_writes(cut)
@@ -278,6 +281,22 @@ def prepare(problem: devices.Problem, allowed: Sequence[str], hardware: Hardware
     if prepared.refusal is not None:
         raise prepared.refusal
     return prepared
+
+
+def _fits(graph: OpGraph, hardware: Hardware) -> None:
+    """Raise SessionRefused for a module that PyTorch cannot run on the device for lack of memory."""
+    need = liveness(graph)
+    if need.peak_bytes <= hardware.memory_bytes:
+        return
+    line = next((op.line for op in graph.ops if op.name == need.peak_op), None)
+    at = f"Line {line} ({need.peak_op})" if line else f"Operation {need.peak_op}" if need.peak_op else "The module"
+    what = "inputs and parameters" if need.external_bytes > hardware.memory_bytes / 2 else "inputs"
+    raise SessionRefused(
+        "device_memory",
+        f"{at} needs {si(need.peak_bytes, 'B')} in PyTorch with all that is alive then, and {hardware.title} has "
+        f"{si(hardware.memory_bytes, 'B')}: make the {what} smaller, or choose a GPU with more memory.",
+        line,
+    )
 
 
 def _beside_writes(cut: Partition) -> Partition:

@@ -8,12 +8,14 @@ from __future__ import annotations
 
 import math
 import re
+from collections.abc import Callable
 from typing import Any
 
 from engine.sandbox.channel import PASTED
 from engine.trace import chance, exported, spellings
 from engine.trace.explain import depends_on_values, quoted
 from engine.trace.load import Bad
+from engine.trace.values.masks import MASKING, Masks
 
 MAX_OPS = 5000
 _LINE = re.compile(rf'File "{re.escape(PASTED)}", line (\d+)')
@@ -60,10 +62,12 @@ def _foreign(target: Any) -> str:
 
 
 class Capture:
-    """Convert one exported graph. `graph()` returns the JSON form that sol.graph.OpGraph.from_json reads."""
+    """Convert one exported graph. `graph()` returns the JSON form that sol.graph.OpGraph.from_json reads. `values`:
+    path of a buffer or constant -> its real tensor, or None."""
 
-    def __init__(self, program: Any):
-        self.program = program
+    def __init__(self, program: Any, values: Callable[[str], Any] | None = None):
+        self.program, self.values = program, values
+        self.nodes: dict[str, Any] = {}  # operation -> its fx node
         self.dtypes = dtype_names()
         self.tensors: dict[str, dict] = {}
         self.ops: list[dict] = []
@@ -87,6 +91,7 @@ class Capture:
         self._drop_unread(outputs)
         self.ops = list(spellings.composites(self.ops, outputs))
         chance.refuse_chance(self.ops, self.drawn)
+        self._mark_masks(signature)
         read = {t for op in self.ops for t in op["inputs"]} | set(outputs) | set(self.inputs) | set(writes)
         written = {t for op in self.ops for t in op["outputs"]}
         tensors = [t for name, t in self.tensors.items() if name in read or name in written]
@@ -129,6 +134,24 @@ class Capture:
         self.ops = live[::-1]
         for name in written - {t for op in self.ops for t in op["outputs"]}:
             del self.tensors[name]
+
+    def _mark_masks(self, signature: Any) -> None:
+        """Note the share of scores that each mask leaves, if the mask is the same in every call."""
+        paths = signature.inputs_to_buffers | signature.inputs_to_lifted_tensor_constants
+        written = {path for _, path in exported.writes(self.program)}
+
+        def known(node: Any) -> Any:
+            path = paths.get(node.name) if node.op == "placeholder" else str(node.target)
+            return None if path is None or path in written or self.values is None else self.values(path)
+
+        masks = Masks(known)
+        for op in self.ops:
+            if op["op"] in MASKING and op["name"] in self.nodes:
+                node = self.nodes[op["name"]]
+                names = [argument.name for argument in node.target._schema.arguments]
+                share = masks.share(node, dict(zip(names, node.args, strict=False)) | dict(node.kwargs))
+                if share < 1.0:
+                    op["unmasked"] = share
 
     def constants(self) -> dict[str, Any]:
         """The tensors that only the exported program names, by their paths: literals, and tensors in lists."""
@@ -262,6 +285,7 @@ class Capture:
             return
         if chance.random(node.target, attrs):
             self.drawn.add(node.name)
+        self.nodes[node.name] = node
         if isinstance(value, torch.Tensor):
             outputs = (self._add(node.name, value, "intermediate", "", node),)
             self.names[node] = outputs[0]

@@ -8,9 +8,11 @@ tensors, and its refusal is the one that the person reads.
 from __future__ import annotations
 
 import contextlib
+import functools
 import itertools
+import json
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 from engine.sandbox.watch import Blocked, Watch
@@ -19,6 +21,7 @@ from engine.trace.explain import data_dependent, explain
 from engine.trace.fake import fake_tensors
 from engine.trace.load import Bad, Loaded, line_of, load
 from engine.trace.state import State
+from engine.trace.values.recipes import Recipes
 
 # Refusals that real tensors would not change.
 _FINAL = ("syntax_error", "data_dependent", "random", "writes", "sandbox_file", "sandbox_network", "sandbox_process")
@@ -62,7 +65,8 @@ def _attempt(source: str, fake: bool) -> dict:
     import torch
 
     torch.compiler.set_stance("force_eager")  # run torch.compile's functions uncompiled: same results
-    with torch.no_grad(), fake_tensors() if fake else contextlib.nullcontext():
+    recipes = Recipes()
+    with torch.no_grad(), _pretending(recipes) if fake else contextlib.nullcontext():
         loaded = stage("the text", lambda: load(source))
         model = stage(f"{loaded.cls.__name__}()", loaded.build)
         inputs = stage(f"{loaded.inputs_from}()", loaded.inputs)
@@ -72,7 +76,7 @@ def _attempt(source: str, fake: bool) -> dict:
         _check_result(loaded, result)
         copies = [v.clone() if isinstance(v, torch.Tensor) else v for v in inputs]  # a module may keep an input
         every = state.every_call(model, start, lambda: stage("forward", lambda: model(*copies), calls_data=True))
-    graph, by = _graph_of_every_call(model, inputs, fake, every)
+    graph, by = _graph_of_every_call(model, inputs, fake, every, recipes)
     if not graph["ops"]:
         raise Bad(
             "nothing_computed", "The module computes nothing: its outputs are its inputs.", forward_return_line(loaded)
@@ -86,17 +90,37 @@ def _attempt(source: str, fake: bool) -> dict:
             "init_inputs": "get_init_inputs" in loaded.namespace,
             "fake": fake,
             "by": by,
+            "values": _plain_values(inputs),
             "torch": torch.__version__,
         },
     }
 
 
-def _graph_of_every_call(model: Any, inputs: tuple[Any, ...], fake: bool, every: state.EveryCall) -> tuple[dict, str]:
+def _plain_values(inputs: tuple[Any, ...]) -> str:
+    """The arguments that are no tensors, whose values the graph holds, as a JSON list; "" if one is no plain value."""
+    import torch
+    from torch.utils._pytree import tree_leaves
+
+    values = [v for v in tree_leaves(inputs) if not isinstance(v, torch.Tensor)]
+    plain = all(isinstance(v, (bool, int, float, str, type(None))) for v in values)
+    return json.dumps(values) if plain else ""
+
+
+@contextlib.contextmanager
+def _pretending(recipes: Recipes) -> Iterator[None]:
+    """Fake tensors whose values can be made later."""
+    with fake_tensors(), recipes:
+        yield
+
+
+def _graph_of_every_call(
+    model: Any, inputs: tuple[Any, ...], fake: bool, every: state.EveryCall, recipes: Recipes
+) -> tuple[dict, str]:
     """The graph, with the tensor attributes that it reads and calls change as buffers, and the name of its tracer.
     Raises Bad if later calls compute something else."""
     graph, tensors = {}, every.tensors
     try:
-        graph, by = _graph(model, inputs, fake)
+        graph, by = _graph(model, inputs, fake, recipes)
         tensors = tensors & {t["path"] for t in graph["tensors"] if t["kind"] == "constant"}
     except Bad as e:
         if e.code != "changed_constant" or not tensors:
@@ -105,7 +129,7 @@ def _graph_of_every_call(model: Any, inputs: tuple[Any, ...], fake: bool, every:
         if resized := sorted(tensors & set(every.resized)):
             raise state.refuse_resized(resized[0], *every.resized[resized[0]])
         state.promote(model, tensors)
-        graph, by = _graph(model, inputs, fake)
+        graph, by = _graph(model, inputs, fake, recipes)
     if every.others:
         import torch
 
@@ -114,14 +138,21 @@ def _graph_of_every_call(model: Any, inputs: tuple[Any, ...], fake: bool, every:
             raise state.refuse(every.others)
         with torch.no_grad(), fake_tensors() if fake else contextlib.nullcontext():
             stage("forward", lambda: model(*inputs), calls_data=True)
-        if _graph(model, inputs, fake)[0] != graph:
+        if _graph(model, inputs, fake, recipes)[0] != graph:
             raise state.refuse(every.others)
     return {**graph, "settled": every.settled}, by
 
 
-def _graph(model: Any, inputs: tuple[Any, ...], fake: bool) -> tuple[dict, str]:
+def _graph(model: Any, inputs: tuple[Any, ...], fake: bool, recipes: Recipes) -> tuple[dict, str]:
     """The graph and the name of its tracer."""
-    return _traced(model, inputs, fake, capture.Capture.graph)
+
+    def values(path: str) -> Any:
+        try:
+            return recipes.value(functools.reduce(getattr, path.split("."), model))
+        except AttributeError:
+            return None  # a literal in forward
+
+    return _traced(model, inputs, fake, capture.Capture.graph, values)
 
 
 def constants(model: Any, inputs: tuple[Any, ...]) -> dict[str, Any]:
@@ -130,23 +161,29 @@ def constants(model: Any, inputs: tuple[Any, ...]) -> dict[str, Any]:
     return _traced(model, inputs, False, capture.Capture.constants)[0]
 
 
-def _traced(model: Any, inputs: tuple[Any, ...], fake: bool, read: Callable[[capture.Capture], Any]) -> tuple[Any, str]:
+def _traced(
+    model: Any,
+    inputs: tuple[Any, ...],
+    fake: bool,
+    read: Callable[[capture.Capture], Any],
+    values: Callable[[str], Any] | None = None,
+) -> tuple[Any, str]:
     """What `read` gives for the capture of torch.export or, if that fails and fx works, of torch.fx."""
     try:
-        return read(_exported(model, inputs)), "torch.export"
+        return read(capture.Capture(_exported(model, inputs), values)), "torch.export"
     except Bad as e:
         if e.code not in ("not_covered", "cannot_trace") or e.of_device:
             raise
         try:
             with fake_tensors() if fake else contextlib.nullcontext():
-                return read(capture.Capture(fx.record(model, inputs))), "torch.fx"
+                return read(capture.Capture(fx.record(model, inputs), values)), "torch.fx"
         except Exception:
             raise e from None
 
 
-def _exported(model: Any, inputs: tuple[Any, ...]) -> capture.Capture:
+def _exported(model: Any, inputs: tuple[Any, ...]) -> Any:
     try:
-        program = exported.export(model, inputs)
+        return exported.export(model, inputs)
     except Exception as e:
         if data_dependent(e):
             raise explain(e, "forward") from None
@@ -156,7 +193,6 @@ def _exported(model: Any, inputs: tuple[Any, ...]) -> capture.Capture:
         if why.code in ("not_covered", "leaves_torch"):
             raise why from None
         raise Bad("cannot_trace", f"PyTorch cannot export this module: {why.reason}", why.line) from None
-    return capture.Capture(program)
 
 
 def stage(doing: str, what: Any, calls_data: bool = False) -> Any:

@@ -16,6 +16,7 @@ from typing import Any
 
 from engine.sandbox.channel import PASTED
 from engine.session.titles import first_sentence
+from engine.trace import arguments
 
 MODULE = "pasted"
 EXAMPLES = ("inputs", "example_inputs")
@@ -61,7 +62,8 @@ class Loaded:
         return model.eval()
 
     def inputs(self, seed: int = 0) -> tuple[Any, ...]:
-        """The example inputs in call order; random ones drawn from `seed`."""
+        """The example inputs in call order, flat; random ones drawn from `seed`. Afterwards the class's forward takes
+        them flat (engine.trace.arguments)."""
         import torch
 
         torch.manual_seed(seed + 1)
@@ -72,31 +74,32 @@ class Loaded:
             value = value()
         if isinstance(value, torch.Tensor):
             value = (value,)
-        if isinstance(value, dict):
-            value = self._by_name(value, line)
-        if not isinstance(value, (list, tuple)):
+        if not isinstance(value, (list, tuple, dict)):
             kind = type(value).__name__
             raise Bad("bad_inputs", f"{self.inputs_from} must give a list of tensors, not a {kind}.", line)
-        if not any(isinstance(v, torch.Tensor) for v in value):
-            if value and isinstance(value[0], (list, tuple, dict)):
-                reason = f"{self.inputs_from} gives its tensors inside a {type(value[0]).__name__}; give each of them"
-                raise Bad("bad_inputs", f"{reason} as a separate argument of forward.", line)
+        args, kwargs = (), value
+        if not isinstance(value, dict):  # a list, or KernelBook's form: [[positional], {named}]
+            pair = len(value) == 2 and isinstance(value[0], (list, tuple)) and isinstance(value[1], dict)
+            args, kwargs = (tuple(value[0]), value[1]) if pair else (tuple(value), {})
+        elif kwargs:
+            args, kwargs = self._by_name(value, line)
+        leaves = arguments.flattened(self.cls, args, kwargs)
+        if not any(isinstance(v, torch.Tensor) for v in leaves):
             raise Bad("bad_inputs", f"{self.inputs_from} gives no tensor; it must give the inputs of forward.", line)
-        for i, x in enumerate(value):
+        for i, x in enumerate(leaves):
             if isinstance(x, torch.Tensor) and 0 in x.shape:
                 shape, axis = list(x.shape), list(x.shape).index(0)
                 reason = f"{self.inputs_from} gives input {i + 1} the shape {shape}: axis {axis} has size 0"
                 raise Bad(
                     "bad_inputs", f"{reason}, so there is nothing to compute; give every axis a size from 1.", line
                 )
-        return tuple(value)
+        return leaves
 
-    def _by_name(self, value: dict, line: int | None) -> tuple[Any, ...]:
-        names = list(inspect.signature(self.cls.forward).parameters)[1:]
-        missing = [k for k in value if k not in names]
-        if missing:
-            raise Bad("bad_inputs", f"forward has no argument {missing[0]!r}; it has {', '.join(names)}.", line)
-        return tuple(value[n] for n in names if n in value)
+    def _by_name(self, value: dict, line: int | None) -> tuple[tuple, dict[str, Any]]:
+        try:
+            return arguments.by_name(getattr(self.cls.forward, "own_forward", self.cls.forward), value)
+        except arguments.NotAnArgument as e:
+            raise Bad("bad_inputs", str(e), line) from None
 
     def _init_inputs(self) -> tuple[tuple, dict]:
         function = self.namespace.get("get_init_inputs")

@@ -26,7 +26,8 @@ PRELOAD = ("torch", "engine.trace.warm")
 
 @dataclass(frozen=True)
 class Traced:
-    """`title`: a short name for the page. `has`: {class, inputs_from, init_inputs, fake, by, torch}."""
+    """`title`: a short name for the page. `has`: {class, inputs_from, init_inputs, fake, by, values, torch}; `values`:
+    JSON of the arguments that are no tensors, or ""."""
 
     graph: OpGraph
     title: str
@@ -94,7 +95,7 @@ def refuse(ended: SandboxEnded) -> SessionRefused:
     whose = f"module's {ended.part}" if ended.part else "module"
     at = f"Line {ended.line}: the {whose}" if ended.line else f"The {whose}"
     advice = {
-        "time_limit": "; it may loop without end.",
+        "time_limit": ". Its first call may take no longer: shorten what it does in Python, or end its loop.",
         "memory_limit": "; make its tensors smaller.",
         "slow_start": ", not because of the module; try again.",
         "lost": ", not because of the module; try again.",
@@ -134,6 +135,8 @@ def _read(answer: dict, seconds: float) -> Traced:
                 raise ValueError(f"tensor {t.name} has an unknown kind")
             if not (isinstance(t.name, str) and t.name.isidentifier() and isinstance(t.path, str)):
                 raise ValueError("a tensor has no name")
+        if not all(isinstance(op.unmasked, int | float) and 0 < op.unmasked <= 1 for op in graph.ops):
+            raise ValueError("a mask leaves no share of its scores")
         if not all(isinstance(op.module, str) and f"_{op.module}".isidentifier() for op in graph.ops):
             raise ValueError("an operation's module has no name")
         if any(n not in graph.tensors for n in (*graph.inputs, *graph.outputs)) or not graph.outputs:

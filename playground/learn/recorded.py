@@ -130,23 +130,24 @@ def session(name: str, cls: str) -> replay.Recorded:
 
 
 @functools.lru_cache(maxsize=4)
-def _bench(name: str) -> dict[str, Any]:
-    return json.loads((ROOT / "engine" / "results" / BENCHES[name]).read_text(encoding="utf-8"))
+def bench(file: str) -> dict[str, Any]:
+    """The bench of a file of engine/results: {date, gpu, driver, toolchain, command, problems}."""
+    return json.loads((ROOT / "engine" / "results" / file).read_text(encoding="utf-8"))
 
 
-def problem(bench: str, name: str) -> dict[str, Any]:
-    """A problem of a bench: {baselines, limits, trials}."""
-    if bench not in BENCHES:
-        raise RecordError(f"there is no bench {bench!r}; there are {', '.join(BENCHES)}")
-    problems = _bench(bench)["problems"]
+def problem(of: str, name: str) -> dict[str, Any]:
+    """A problem of a bench, by its name in BENCHES: {baselines, limits, trials}."""
+    if of not in BENCHES:
+        raise RecordError(f"there is no bench {of!r}; there are {', '.join(BENCHES)}")
+    problems = bench(BENCHES[of])["problems"]
     if name not in problems:
-        raise RecordError(f"the bench {bench} has no problem {name!r}")
+        raise RecordError(f"the bench {of} has no problem {name!r}")
     return problems[name]
 
 
-def bench_trials(bench: str, name: str, cls: str, words: str = "") -> list[dict[str, Any]]:
+def bench_trials(of: str, name: str, cls: str, words: str = "") -> list[dict[str, Any]]:
     """The right trials of a class whose change has these words, in the order in which they ran."""
-    rows = [t for t in problem(bench, name)["trials"] if t["class"] == cls and t["ok"] and words in t["change"]]
+    rows = [t for t in problem(of, name)["trials"] if t["class"] == cls and t["ok"] and words in t["change"]]
     if not rows:
         raise RecordError(f"{name} has no right trial of class {cls!r} with {words!r}")
     return rows

@@ -2,9 +2,9 @@
 
 A lower bound must not count work that a kernel may skip. From shapes and arguments alone, these functions leave out:
 taps of a convolution that fall on its padding or outside its result; parts of a product that nothing reads because a
-`tril`, `triu` or slice follows; products with the zeros of an operand that comes from `tril`, `triu` or `diag`; all
-but the cheapest order of an einsum. Other algorithms (Winograd, FFT, Strassen) and algebra across operations are not
-considered.
+`tril`, `triu`, slice or constant mask follows; products with the zeros of an operand that comes from `tril`, `triu`,
+`diag` or a masked softmax; all but the cheapest order of an einsum. Other algorithms (Winograd, FFT, Strassen) and
+algebra across operations (`sol.algebra`) are not considered.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from math import prod
 from typing import Any
 
 from sol.cost.cost import Cost
+from sol.cost.masks import is_mask, probability_share
 from sol.cost.op_table import SUBSETS, VIEWS
 from sol.graph import Op, OpGraph, Tensor
 
@@ -158,6 +159,8 @@ def triangle_elements(op: Op, t: Tensor) -> int:
 
 def _zeros(name: str, graph: OpGraph) -> float:
     """The share of a tensor's elements that are zero for all inputs."""
+    if (masked := probability_share(name, graph)) < 1:
+        return 1 - masked
     op = graph.producer.get(name)
     while op is not None and op.inputs and op.op not in (*_TRIANGLES, *_DIAGONALS):
         if op.op not in ("t", "transpose", "mT", "numpy_T", "T", "contiguous", "to", "_to_copy", "neg"):
@@ -191,7 +194,7 @@ def shares(graph: OpGraph, costs: Mapping[str, Cost]) -> dict[str, float]:
                 elements = sum(need.get(o.name, 0.0) * o.elements for o in outs)
                 take, part = elements / t.elements, f"{op.op} {op.attrs}"
             elif (kind == "pointwise" or op.op in VIEWS) and outs and outs[0].elements == t.elements:
-                take = of_outs
+                take = of_outs if is_mask(op, name, graph) else min(of_outs, op.unmasked)
             if part and part in parts.setdefault(name, set()):
                 need[name] = max(need[name], take)  # the same part again
             else:

@@ -12,6 +12,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from sol.cost.cost import Cost
+from sol.cost.masks import softmax_share
 from sol.cost.needed import triangle_elements
 from sol.cost.op_table import SHAPED_LIKE, SUBSETS, is_inference_batch_norm
 from sol.graph import Op, OpGraph, Tensor
@@ -99,7 +100,9 @@ def _needs(op: Op, kind: str, place: int, t: Tensor, out: Tensor, part: Part, te
         return Part(min(part.elements, triangle_elements(op, t) / max(1, t.elements)), part.rows, part.columns)
     if kind == "pointwise" or (kind == "copy" and len(op.inputs) == 1 and name not in ("flip", "roll", "rot90")):
         if kind == "pointwise" or t.shape == out.shape:
-            return _elementwise(t, out, part)
+            own = _elementwise(t, out, part)
+            scores = op.unmasked < 1 and t.shape == out.shape
+            return Part(min(own.elements, op.unmasked), own.rows, own.columns) if scores else own
         return ALL
     if kind == "norm" and _by_rows(op, name, out):
         return _rows(part) if place == 0 else ALL
@@ -146,6 +149,8 @@ def vector_share(op: Op, kind: str, graph: OpGraph, needed: Mapping[str, Part]) 
     if len(op.outputs) != 1:
         return 1.0
     part, name = needed.get(op.outputs[0], NOTHING), op.op.rstrip("_")
+    if (masked := softmax_share(op, graph)) < 1:
+        return min(masked, part.rows)
     if kind in ("pointwise", "matrix", "conv") or is_inference_batch_norm(name, op.attrs):
         return part.elements
     return part.rows if kind == "norm" and _by_rows(op, name, graph.tensors[op.outputs[0]]) else 1.0

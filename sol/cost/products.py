@@ -178,14 +178,14 @@ ATTENTION = (
 @rule(*ATTENTION)
 def _attention(w: Work):
     """Two products and one exp a score. Under a causal mask, row i of L has min(i + 1, S) scores: PyTorch aligns the
-    mask at the upper left, whatever the lengths."""
+    mask at the upper left, whatever the lengths. A constant mask leaves its share of the scores."""
     q, k, v = w.ins[:3]
     rows, keys = q.shape[-2], k.shape[-2]
     scores = float(rows * keys)
     if w.attr("is_causal", default=False):
         full = min(rows, keys)
         scores = full * (full + 1) / 2 + (rows - full) * keys
-    scores *= prod(q.shape[:-2])
+    scores *= w.op.unmasked * prod(q.shape[:-2])
     return "attention", 2 * scores * (q.shape[-1] + v.shape[-1]), 4 * scores, scores
 
 

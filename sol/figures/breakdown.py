@@ -70,7 +70,11 @@ SET_BY = {
 def sentence(report: Mapping[str, Any], cls: str, baseline: Run | None) -> str:
     """What the bars say: of the class that is drawn and with the very baseline that is drawn, no other."""
     bound = report["bounds"][cls]
-    text = f"In {class_name(cls)} no kernel on {report['gpu']['title']} can be faster than {time_words(bound['ms'])}"
+    kernels = f"no kernel on {report['gpu']['title']}{bound.get('holds_for', '')}"
+    text = f"In {class_name(cls)} {kernels} can be faster than {time_words(bound['ms'])}"
+    if bound.get("launch_ms"):
+        text += f", but starting one takes about {time_words(bound['launch_ms'])}, which binds it"
+        return f"{text}{f'; PyTorch takes {time_words(baseline.ms)} ({baseline.kind})' if baseline else ''}."
     if bound["bound_by"] in SET_BY:
         text += f", a limit set by {SET_BY[bound['bound_by']]}"
     if baseline is not None:

@@ -19,6 +19,7 @@ from sol.cost.in_place import parts as parts_in_place
 from sol.cost.op_table import is_inference_batch_norm
 from sol.graph import DTYPE_BYTES, Op, OpGraph, Tensor
 from sol.hardware import Hardware
+from sol.model.autocast import autocast as under_autocast
 from sol.model.prediction import Attainable, StageTime, queued, stream_ms
 from sol.model.tiles import GAP_MS, LAUNCH_MS, Product, TileTime, Tiling, engine_of, tile_time
 
@@ -219,6 +220,12 @@ def _other(op: Op, c: Cost, graph: OpGraph, hw: Hardware, cls: str) -> StageTime
     return StageTime(op.name, c.kind, launch + main, by, {"launch": launch, "main": main}, c.flops, read + written)
 
 
+def attention_ms(matrix: float, special: float, bytes_: float, hw: Hardware, cls: str) -> float:
+    """A flash-style attention kernel in ms: the FLOPs of both products, its exponentials, its traffic in bytes."""
+    main = max(matrix / (_ATTENTION_SHARE * hw.peak(cls)), special / (0.8 * hw.sfu), bytes_ / hw.copy_rate)
+    return LAUNCH_MS + main * 1e3
+
+
 def _cast(t: Tensor, hw: Hardware, read: float) -> StageTime:
     """float32 to a 16-bit type (`read` 1) or back (`read` 0.5): 1.5 times the float32 bytes either way."""
     ms = stream_ms(t.bytes * read, t.bytes * (1.5 - read), hw)
@@ -228,31 +235,26 @@ def _cast(t: Tensor, hw: Hardware, read: float) -> StageTime:
 
 
 def predict_eager(
-    graph: OpGraph, hw: Hardware, cls: str, *, cast_inputs: bool = True, cast_parameters: bool = False
+    graph: OpGraph, hw: Hardware, cls: str, *, cast_inputs: bool = True, autocast: bool = False
 ) -> Attainable:
     """PyTorch eager in one precision class, kernels queued back to back.
 
     tf32 turns PyTorch's tf32 switches on. f16, bf16 and fp8 of a float32 module mean a module cast beforehand and
     `module(x.half()).float()`: it has the inputs and outputs of the programs that it is compared with, so these casts
-    are timed. `cast_inputs=False`: inputs are cast already and outputs stay half. `cast_parameters`: the cast of every
-    float32 parameter is timed too, as in torch.autocast without its cache. fp8 products run at fp8 rates on
-    bf16 storage. Raises HardwareError when the device has no such class.
+    are timed. `cast_inputs=False`: inputs are cast already and outputs stay half. `autocast`: the float32 module under
+    torch.autocast without its cache instead, as it is measured. fp8 products run at fp8 rates on bf16 storage. Raises
+    HardwareError when the device has no such class.
     """
     hw.peak(cls)
     notes: list[str] = []
     before: list[StageTime] = []
     after: list[StageTime] = []
     if native_class(graph) == "f32" and cls in ("f16", "bf16", "fp8"):
-        if cast_parameters:
-            used = {n for op in graph.ops for n in op.inputs}
-            parameters = [
-                t for n, t in graph.tensors.items() if n in used and t.kind == "parameter" and t.dtype == "f32"
-            ]
-            before += [_cast(t, hw, 1.0) for t in parameters]
-        if cast_inputs:
-            before += [_cast(graph.tensors[n], hw, 1.0) for n in graph.inputs if graph.tensors[n].dtype == "f32"]
+        half = "f16" if cls == "f16" else "bf16"
+        if not autocast and cast_inputs:
+            before = [_cast(graph.tensors[n], hw, 1.0) for n in graph.inputs if graph.tensors[n].dtype == "f32"]
             after = [_cast(graph.tensors[n], hw, 0.5) for n in graph.outputs if graph.tensors[n].dtype == "f32"]
-        graph = recast(graph, "f16" if cls == "f16" else "bf16")
+        graph = under_autocast(graph, half) if autocast else recast(graph, half)
     stages = list(before)
     layout, in_place = _Layout(graph), parts_in_place(graph)
     for op in graph.ops:
@@ -274,8 +276,8 @@ def predict_eager(
         elif c.kind == "conv":
             stage = _conv(op, c, graph, hw, cls)
         elif c.kind == "attention":
-            main = max(c.matrix / (_ATTENTION_SHARE * hw.peak(cls)), c.special / (0.8 * hw.sfu), c.bytes / hw.copy_rate)
-            parts = {"launch": LAUNCH_MS, "main": main * 1e3}
+            main = attention_ms(c.matrix, c.special, c.bytes, hw, cls) - LAUNCH_MS
+            parts = {"launch": LAUNCH_MS, "main": main}
             stage = StageTime(op.name, "library", sum(parts.values()), "tensor", parts, c.flops, c.bytes)
         else:
             stage = _other(op, c, graph, hw, cls)

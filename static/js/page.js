@@ -58,6 +58,7 @@ export async function request(path, { body, headers = {}, signal } = {}) {
   return data === undefined ? text : data;
 }
 
+const BLOBS = 64; // texts that are kept, the last ones asked for: a person steps through hundreds of trials
 const blobs = new Map();
 /** The address of a text of the session that the page shows. */
 export const blobUrl = (sha) => `/api/sessions/${encodeURIComponent(boot.session.id)}/blobs/${sha}`;
@@ -67,6 +68,7 @@ export function blob(sha) {
     const wanted = request(blobUrl(sha)).then((t) => (typeof t === "string" ? t : JSON.stringify(t)));
     wanted.catch(() => blobs.delete(sha));
     blobs.set(sha, wanted);
+    if (blobs.size > BLOBS) blobs.delete(blobs.keys().next().value);
   }
   return blobs.get(sha);
 }
@@ -140,7 +142,8 @@ export function debounce(f, ms) {
   };
 }
 
-/** Calls `f` at once and then at most every `ms`, and never drops the last call. `last`: when it was called before. */
+/** Calls `f` at once and then at most every `ms` (a number, or a function that returns one), and never drops the last
+ *  call. `last`: when it was called before. */
 export function throttle(f, ms, last = -Infinity) {
   let timer = null;
   const fire = () => {
@@ -149,6 +152,7 @@ export function throttle(f, ms, last = -Infinity) {
     f();
   };
   return () => {
-    if (timer === null) timer = setTimeout(fire, Math.max(0, last + ms - performance.now()));
+    const pause = typeof ms === "function" ? ms() : ms;
+    if (timer === null) timer = setTimeout(fire, Math.max(0, last + pause - performance.now()));
   };
 }

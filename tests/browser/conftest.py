@@ -117,11 +117,14 @@ class App:
         with urllib.request.urlopen(self.url + path, timeout=20) as reply:
             return json.load(reply)
 
-    def submit(self, source: str = MODULE, **fields) -> dict:
-        body = json.dumps({"source": source, "device": "modelled:h200", **fields}).encode()
-        asked = urllib.request.Request(f"{self.url}/api/sessions", body, {"Content-Type": "application/json"})
+    def post(self, path: str, body: dict, headers: dict[str, str] | None = None) -> dict:
+        sent = {"Content-Type": "application/json", **(headers or {})}
+        asked = urllib.request.Request(self.url + path, json.dumps(body).encode(), sent)
         with urllib.request.urlopen(asked, timeout=20) as reply:
-            self.sessions.append(json.load(reply))
+            return json.load(reply)
+
+    def submit(self, source: str = MODULE, **fields) -> dict:
+        self.sessions.append(self.post("/api/sessions", {"source": source, "device": "modelled:h200", **fields}))
         return self.sessions[-1]
 
     def stop_all(self) -> None:
@@ -130,9 +133,8 @@ class App:
             session = self.sessions.pop()
             if self.get(f"/api/sessions/{session['id']}")["state"] == "ended":
                 continue
-            body = json.dumps({"kind": "stop", "control_token": session["control_token"]}).encode()
-            url = f"{self.url}/api/sessions/{session['id']}/commands"
-            urllib.request.urlopen(urllib.request.Request(url, body, {"Content-Type": "application/json"}), timeout=20)
+            stop = {"kind": "stop", "control_token": session["control_token"]}
+            self.post(f"/api/sessions/{session['id']}/commands", stop)
             self.wait_ended(session["id"], 60)
 
     def wait(self, what, seconds: float, why: str):

@@ -140,13 +140,16 @@ def main() -> None:
     import django
 
     django.setup()
+    from django.db import transaction
+
     from playground.live import log
     from playground.models import Session
 
-    session = Session.objects.create(
-        title="A long session", spec={"source": "", "source_kind": "module", "trials": 500}
-    )
-    lease = log.claim("long")
+    with transaction.atomic():  # or an engine that runs beside may claim it
+        session = Session.objects.create(
+            title="A long session", spec={"source": "", "source_kind": "module", "trials": 500}
+        )
+        lease = log.claim("long")
     assert lease is not None and lease.session_id == session.id, "another session waits in this database"
     print(session.id, flush=True)
     if options.rate:

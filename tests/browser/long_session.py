@@ -4,9 +4,10 @@
     python -m tests.browser.long_session --streamed 72000 --rate 300      # an hour at 20 events a second, faster
 
 The page is the real one, served by daphne from the log that tests/browser/long_log.py writes. Seconds are of the CPU of
-the tab's process (Chromium's own figure), so another load of the machine changes them little. Memory is the private
-memory of that process (RssAnon), as Chromium's task manager shows it. The limits are those of issue 17; the exit status
-is 0 if all hold.
+the tab's process (Chromium's own figure), so another load of the machine changes them little. `key_cpu_ms` is the CPU
+of its main thread until the list shows the selected trial, `key_all_cpu_ms` until the other panes show it too; `key_ms`
+is what a person waits for the list, on these cores with their load. Memory is the private memory of that process
+(RssAnon), as Chromium's task manager shows it. The limits are those of issue 17; the exit status is 0 if all hold.
 """
 
 from __future__ import annotations
@@ -31,18 +32,16 @@ from tests.browser.conftest import ARGS, CHROMIUM, ROOT, App, until
 
 OPEN_S, KEY_MS, MOST_BYTES = 2.0, 30.0, 250e6
 KEYS, SCRUBS = 60, 40
-# The time from a key's event to the end of the work of its frame: handlers, layout and paint.
-WATCH_KEYS = """() => {
-  window.spent = [];
-  addEventListener("keydown", () => {
-    const began = performance.now();
-    requestAnimationFrame(() => {
-      const channel = new MessageChannel();
-      channel.port1.onmessage = () => window.spent.push(performance.now() - began);
-      channel.port2.postMessage(null);
-    });
-  }, true);
-}"""
+FOLLOWS = 250  # ms after a key until all panes have followed it
+# Marks a key's event, and the end of the work of its frame: handlers, layout and paint.
+WATCH_KEYS = """() => addEventListener("keydown", () => {
+  performance.mark("key");
+  requestAnimationFrame(() => {
+    const channel = new MessageChannel();
+    channel.port1.onmessage = () => performance.mark("shown");
+    channel.port2.postMessage(null);
+  });
+}, true)"""
 SCRUB = """async (seq) => {
   const slider = document.getElementById("scrub"), began = performance.now();
   slider.value = seq;
@@ -133,15 +132,38 @@ def opened(app: App, session: str, events: int) -> dict[str, Any]:
         row["rows"] = one.page.locator("#timeline .trial").count()
         row["nodes"] = one.page.evaluate("document.querySelectorAll('*').length")
         row["mb"] = round(one.bytes / 1e6, 1)
-        one.page.evaluate(WATCH_KEYS)
-        for _ in range(KEYS):
-            one.page.keyboard.press("k")
-            one.page.wait_for_timeout(120)
-        row |= spread("key_ms", one.page.evaluate("window.spent"))
+        row |= keys(one)
         steps = [events * (1 + n * 17 % SCRUBS) // SCRUBS for n in range(SCRUBS)]
         row |= spread("scrub_ms", [one.page.evaluate(SCRUB, seq) for seq in steps])
         row["scrubbed_mb"] = round(one.collected() / 1e6, 1)
         return row
+
+
+def keys(one: Tab) -> dict[str, Any]:
+    """Step through the trials: the CPU of the tab's main thread as Chromium traces it, and the time a person waits."""
+    one.page.evaluate(WATCH_KEYS)
+    categories = ["disabled-by-default-devtools.timeline", "blink.user_timing"]
+    one.browser.start_tracing(page=one.page, categories=categories)
+    for _ in range(KEYS):
+        one.page.keyboard.press("k")
+        one.page.wait_for_timeout(FOLLOWS)
+    trace = json.loads(one.browser.stop_tracing())["traceEvents"]
+    marks = [e for e in trace if e.get("cat") == "blink.user_timing" and e["name"] in ("key", "shown")]
+    marks.sort(key=lambda e: e["ts"])
+    thread = marks[0]["pid"], marks[0]["tid"]
+    tasks = [e for e in trace if e["name"] == "RunTask" and e["ph"] == "X" and (e["pid"], e["tid"]) == thread]
+
+    def busy(begin: float, end: float) -> float:
+        """CPU ms of the tasks of the main thread that touch a span of the trace, in µs."""
+        return sum(e.get("tdur", e["dur"]) for e in tasks if e["ts"] <= end and e["ts"] + e["dur"] >= begin) / 1000
+
+    assert [m["name"] for m in marks] == ["key", "shown"] * KEYS, "a key without its frame"
+    pairs = [(key["ts"], shown["ts"]) for key, shown in zip(marks[::2], marks[1::2], strict=True)]
+    return (
+        spread("key_cpu_ms", [busy(key, shown) for key, shown in pairs])
+        | spread("key_all_cpu_ms", [busy(key, key + 1000 * FOLLOWS) for key, _ in pairs])
+        | spread("key_ms", [(shown - key) / 1000 for key, shown in pairs])
+    )
 
 
 def spread(name: str, values: list[float]) -> dict[str, Any]:
@@ -173,7 +195,7 @@ def broken(row: dict[str, Any]) -> list[str]:
     """The limits that do not hold."""
     limits = [
         ("opened", "open_cpu_s", OPEN_S),
-        ("opened", "key_ms_p95", KEY_MS),
+        ("opened", "key_cpu_ms_p95", KEY_MS),
         ("streamed", "most_mb", MOST_BYTES / 1e6),
     ]
     known = [(part, name, most) for part, name, most in limits if part in row]

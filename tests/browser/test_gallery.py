@@ -7,7 +7,7 @@ import urllib.request
 import pytest
 from playwright.sync_api import expect
 
-from tests.browser.conftest import timeline
+from tests.browser.conftest import no_sideways_scroll, timeline
 
 
 def recorded(app, session_id: str, events: list[dict], folder) -> None:
@@ -59,3 +59,17 @@ def test_a_card_opens_the_replay(open_page, gallery, finished):
     expect(page.locator("#replay")).to_be_visible()
     expect(page.locator("#owner")).to_be_hidden()
     assert timeline(page) == [e["data"]["trial"] for e in finished["events"] if e["kind"] == "trial.proposed"]
+
+
+def test_what_is_worth_seeing_comes_first_and_opens_with_the_keyboard(open_page, recordings, complaints):
+    page = open_page("/gallery", width=360, height=740)
+    first = page.locator(".worth .card").first
+    expect(first).to_contain_text(re.compile(r"\d\.\d\d×\s+over PyTorch eager \(TF32\) · TF32 · "))
+    expect(first.locator(".badge")).to_have_text("measured")
+    no_sideways_scroll(page)
+    tops = [page.locator(name).first.bounding_box()["y"] for name in (".worth", "#suite", "#cards")]
+    assert tops == sorted(tops)
+    title = first.locator("a").inner_text()
+    first.locator("a").press("Enter")
+    expect(page.locator("#title")).to_have_text(title)
+    assert not complaints, complaints

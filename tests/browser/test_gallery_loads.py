@@ -5,7 +5,8 @@ import json
 import pytest
 from playwright.sync_api import expect
 
-from engine.bench.report import bench_report, charts
+from engine.bench.report import charts
+from engine.bench.report.page import page as page_of
 from tests.browser.test_suite_results import TOLD, gallery
 
 __all__ = ["gallery"]
@@ -34,7 +35,7 @@ def test_the_page_says_that_it_loads_until_it_has_loaded(gallery, app, complaint
 
 def test_a_class_in_which_nothing_was_timed_says_so(gallery, app):
     page = gallery(1200)
-    data = bench_report.page(TOLD, "bench.json")
+    data = page_of(TOLD, "bench.json")
     first = next(iter(data["classes"].values()))
     first["fast_p"] = charts.fast_p([], "tf32").to_json()
     page.route("**/data/bench*.json", lambda r: r.fulfill(body=json.dumps(data), content_type="application/json"))
@@ -43,9 +44,15 @@ def test_a_class_in_which_nothing_was_timed_says_so(gallery, app):
     expect(page.locator("#chart-speedup-gap .main-svg").first).to_be_visible()
 
 
-def test_results_that_do_not_come_are_said_to_be_missing(gallery, app):
+def test_results_that_do_not_come_are_said_to_be_missing_and_load_when_asked_again(gallery, app):
     page = gallery(1200)
     page.route("**/data/bench*.json", lambda route: route.abort())
     page.goto(f"{app.url}/gallery")
-    expect(page.locator("#suite-from")).to_have_text("The results did not load. Reload the page to try again.")
+    expect(page.locator("#suite-from")).to_contain_text("The results did not load. The server does not answer.")
+    expect(page.locator("#suite-rows")).to_be_hidden()
     expect(page.get_by_role("heading", name="Recorded sessions")).to_be_visible()
+    data = json.dumps(page_of(TOLD, "bench.json"))
+    page.route("**/data/bench*.json", lambda route: route.fulfill(body=data, content_type="application/json"))
+    page.get_by_role("button", name="Try again").press("Enter")
+    expect(page.locator("#suite-table tbody tr")).to_have_count(2)
+    expect(page.locator("#suite-from")).to_contain_text("NVIDIA H200 (driver 580")

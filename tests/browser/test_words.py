@@ -184,6 +184,8 @@ def test_a_guarded_trial_says_so_beside_its_class_and_whose_limit_it_is_held_to(
     lines, title = page.evaluate(ROW, judged())
     assert any(line.startswith("TF32 · cute") for line in lines)
     assert title == "time ÷ speed-of-light limit of its precision class"
+    lines, title = page.evaluate(ROW, judged(gap=1750.0))  # of a limit that is far below a launch
+    assert any(line.endswith("· launches") for line in lines) and "4 µs" in title
 
 
 FASTER = "0.300 ms measured, 1.20× faster than PyTorch eager (TF32), 1.40 times the limit"
@@ -202,6 +204,10 @@ PART = {"region": 2, "region_ms": 0.1, "region_eager_ms": 0.2}
             f"{FASTER}; algebraic (no sum): no best unless it is allowed.",
         ),
         ({"best": False, "roof": "f16"}, f"{FASTER} of float16 (TF32 by guarded float16)."),
+        (
+            {"best": False, "gap": 1750.0, "roof": "f16"},
+            "0.300 ms measured, 1.20× faster than PyTorch eager (TF32), bound by launches.",
+        ),
         (
             {"best": False, "part": PART},
             f"{WHOLE}; region 2 alone 0.100 ms, 2.00× faster than PyTorch’s own 0.200 ms for it.",

@@ -38,7 +38,7 @@ def test_a_trials_time_and_ratio_are_the_modules_and_its_part_has_pytorchs_time_
     measured = of(log, events.TrialMeasured)
     assert len(measured) == 3
     for e in measured:
-        theirs = predict_eager(regions[e.part["region"]], H200, "tf32", cast_parameters=True).ms
+        theirs = predict_eager(regions[e.part["region"]], H200, "tf32", autocast=True).ms
         assert e.part["region_eager_ms"] == pytest.approx(theirs) and theirs < e.baseline_ms
         assert e.part["region_ms"] < e.time.ms
 

@@ -72,7 +72,7 @@ def test_a_pasted_program_with_a_guard_stands_in_tf32():
     log, _ = play(spec(source=program, classes=("tf32",), trials=1))
     (judged,) = of(log, events.TrialJudged)
     assert log[-1].state == "done" and (judged.cls, judged.verdict) == ("tf32", "clean")
-    assert "the limit of f16 (tf32 by guarded f16)" in judged.text and judged.baseline == "eager_tf32"
+    assert "bound by launches" in judged.text and judged.baseline == "eager_tf32"
 
 
 def test_the_best_is_the_fastest_of_its_class_so_far():

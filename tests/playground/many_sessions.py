@@ -23,7 +23,7 @@ import sys
 import tempfile
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from engine.evaluate.timing import gpu_condition
@@ -235,20 +235,21 @@ def play(
             "engine_log": [line for line in app.engine_log.splitlines() if " used by " not in line][-60:],
         }  # fmt: skip
         write(result)
-        if alone:
-            result["alone"] = one_by_one(app, alone)
+        for row in one_by_one(app, alone):
+            result["alone"].append(row)
+            write(result)
         return result
 
 
-def one_by_one(app: Play, sessions: int) -> list[dict]:
-    """The same sessions again, each with the machine to itself."""
-    kill(app.engine)
-    app.fresh_engine("second")
-    ids = []
+def one_by_one(app: Play, sessions: int) -> Iterator[dict]:
+    """The same sessions again, each with the machine to itself, by an engine that knows nothing of the others."""
+    if sessions:
+        kill(app.engine)
+        app.fresh_engine("second")
     for number in range(sessions):
-        ids.append(app.submit(number)["id"])
-        app.wait(ids[-1:])
-    return [app.row(number, i) for number, i in enumerate(ids)]
+        alone = app.submit(number)["id"]
+        app.wait([alone])
+        yield app.row(number, alone)
 
 
 def differences(result: dict) -> list[tuple[float, str]]:

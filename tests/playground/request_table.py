@@ -87,6 +87,13 @@ ROWS = [
     Row("GET", "s/<str:session_id>", 404, 404, 404, path="/s/TOKEN"),  # nor the other way
     same("GET", "mine", 200),
     same("GET", "gallery", 200),
+    same("GET", "gallery/compare", 200),
+    Row("GET", "gallery/compare", 404, 200, 200, path="/gallery/compare?a=ID&b=FOREIGN"),
+    Row("GET", "gallery/compare", 404, 200, 200, path="/gallery/compare?a=/s/SNAP&b=ID"),
+    same("GET", "gallery/compare", 404, path="/gallery/compare?a=ID&b=TOKEN"),
+    same("GET", "gallery/compare", 400, path="/gallery/compare?a=ID&b=/c/TOKEN"),
+    same("GET", "gallery/suite/<str:name>", 200, path="/gallery/suite/bmm?class=f16"),
+    same("GET", "gallery/suite/<str:name>", 404, path="/gallery/suite/nothing"),
     same("GET", "learn", 200),
     same("GET", "learn/own", 200),
     same("GET", "learn/<str:slug>", 200, path="/learn/roofline"),

@@ -17,7 +17,8 @@ print(json.dumps(sorted(sys.modules)))
 c = Client()
 program = c.get("/api/examples").json()["examples"][0]["text"]
 made = c.post("/api/sessions", {"source": program, "source_kind": "program"}, content_type="application/json").json()
-for path in ("/", "/gallery", "/healthz", "/language", "/language/E204", "/api/explain?word=tile",
+for path in ("/", "/gallery", "/gallery/suite/bmm", "/gallery/compare", "/healthz",
+             "/language", "/language/E204", "/api/explain?word=tile",
              "/learn", "/learn/own", "/learn/when-to-stop?lang=ko", "/api/lessons",
              "/s/" + made["id"], "/s/" + made["id"] + "/fork", "/embed/" + made["id"], "/card/" + made["id"] + ".png",
              "/api/sessions/" + made["id"], "/api/figures/" + made["id"], "/api/engines", "/api/openapi.json"):
@@ -53,7 +54,8 @@ def test_no_torch_and_nothing_of_the_engine_but_its_data(tmp_path):
     assert [m for m in at_start if m.split(".")[0] in late] == [], "they wait for the first figure and the first card"
     assert {m for m in modules if m.split(".")[0] == "engine"} <= {
         "engine", "engine.classes", "engine.replay", "engine.words", "engine.export", "engine.export.history",
-        "engine.export.package", "engine.export.model_new", "engine.export.notebook",
+        "engine.export.package", "engine.export.model_new", "engine.export.notebook", "engine.export.composition",
+        "engine.export.forms", "engine.export.module_package",
         "engine.record", "engine.record.shared", "engine.session", "engine.session.events",
         "engine.session.event_base", "engine.session.script_events",
         "engine.session.trial_events", "engine.session.recording", "engine.session.spec", "engine.session.titles",

@@ -5,7 +5,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from suite59 import GEMM_IDS, PROBLEMS, Builder, gemm_problem
 
-from sol.bounds import bounds, external_bytes, fused_bound, legal_classes, recast, roofs, t_sol
+from sol.bounds import POLYNOMIAL_FLOPS, bounds, external_bytes, fused_bound, legal_classes, recast, roofs, t_sol
 from sol.cost.graph_costs import costs_of
 from sol.hardware import HardwareError, load
 
@@ -42,6 +42,16 @@ def test_the_known_limit_of_one_problem():
 
 def test_many_special_functions_become_the_roof():
     assert roofs(0, 0, 1e12, 1e9, H200, "tf32").bound_by == "special"
+
+
+def test_special_functions_are_divided_between_their_units_and_the_vector_pipes():
+    alone, units = roofs(0, 0, 1e12, 0, H200, "tf32").ms, 1e12 / H200.sfu * 1e3
+    on_pipes = (1 - alone / units) * 1e12 * POLYNOMIAL_FLOPS / H200.peak("f32") * 1e3
+    assert alone == pytest.approx(on_pipes) and alone < 0.5 * units
+    beside = roofs(0, 1e12, 1e12, 0, H200, "tf32")
+    assert alone < beside.ms < alone + beside.vector_ms
+    busy = roofs(0, 1e14, 1e12, 0, H200, "tf32")  # the pipes have no time for them
+    assert (busy.bound_by, busy.special_ms) == ("vector", pytest.approx(units))
 
 
 def test_products_and_the_rest_share_the_pipes_in_f32_only():

@@ -4,6 +4,7 @@ from dataclasses import replace
 
 import pytest
 from suite59 import PROBLEMS, Builder, gemm_problem
+from test_masks import attention
 
 from sol.bounds import t_sol
 from sol.hardware import load
@@ -20,6 +21,20 @@ def test_fusing_the_tail_saves_its_traffic():
     lever = actions(gemm_problem("L2/12"), "tf32", allowed=())["fuse_tail"]
     assert "134.2 MB" in lever.why and "2 launches" in lever.why  # two round trips of 1024x8192 floats
     assert lever.op == "linear_0" and 1.05 < lever.speedup < 1.2
+
+
+def test_attention_that_is_written_out_is_one_flash_style_kernel():
+    masked = actions(attention(between=("to",), shape=(8, 12, 512, 64)), "tf32", allowed=())
+    lever = masked["fuse_attention"]
+    assert lever.title == "Run matmul, masked_fill, to, softmax, matmul as one flash-style attention kernel"
+    assert "100.7 MB of scores" in lever.why and lever.speedup > 2 and "fuse_pointwise" not in masked
+
+
+@pytest.mark.parametrize("shown", ["softmax", "matmul"])
+def test_attention_whose_scores_the_module_returns_is_not_one_kernel(shown):
+    graph = attention()
+    inner = next(op.outputs[0] for op in graph.ops if op.op == shown)
+    assert "fuse_attention" not in actions(replace(graph, outputs=(*graph.outputs, inner)), "tf32", allowed=())
 
 
 def test_a_lower_class_is_proposed_only_where_allowed():

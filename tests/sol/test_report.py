@@ -188,6 +188,41 @@ def test_float32_products_are_bound_by_the_pipes_that_do_them():
     assert report(scale_leaky(), H200, ["tf32"]).bounds["tf32"]["bound_by"] == "matrix"
 
 
+def test_where_algebra_helps_the_limit_holds_for_all_of_the_work_and_the_lower_one_is_given():
+    b = Builder()
+    y = b.op("div", b.op("mm", b.input("x", 1024, 8192), b.param("w", 8192, 8192), shape=(1024, 8192)), other=2.0)
+    r = report(b.done(b.op("sum", y, shape=(1024, 1), dim=[1], keepdim=True)), H200, ["tf32"])
+    assert "that does all of this work can be faster than 0.278 ms" in r.sentence
+    assert "By algebra the limit is 62.9 µs: a sum over a product's columns" in r.sentence
+    assert r.algebra["ms"]["tf32"] == pytest.approx(0.0629, rel=0.01)
+    assert "all of this work" not in report(scale_leaky(), H200, ["tf32"]).sentence
+
+
+def test_the_limit_of_a_convolution_holds_for_direct_ones():
+    def limit(kernel):
+        b = Builder()
+        x, w = b.input("x", 16, 512, 64, 64), b.param("w", 512, 512, kernel, kernel)
+        graph = b.done(b.op("conv2d", x, w, shape=(16, 512, 64, 64), padding=[kernel // 2] * 2))
+        return report(graph, H200, ["tf32"]).sentence
+
+    assert "SXM 141GB that convolves directly can be faster" in limit(3)
+    assert "directly" not in limit(1)
+
+
+def test_a_tiny_module_is_bound_by_its_launch_in_every_table():
+    b = Builder()
+    r = report(b.done(b.op("relu", b.input("x", 16, 64))), H200, ["f32"], best={"f32": 0.003})
+    assert "| f32 | 1.71 ns | a launch: about 4 µs |" in r.to_markdown()
+    assert r.to_markdown().count("| launch | - |") == 2 and "times that" not in r.sentence
+    assert "launch | -" not in report(scale_leaky(), H200).to_markdown()
+
+
+def test_every_word_of_the_table_is_explained():
+    r = report(scale_leaky(), H200)
+    for word in ("limit", "ridge", "gap", "score"):
+        assert f"\n- {word}: " in r.to_markdown() and f"<dt>{word}</dt>" in r.to_html()
+
+
 def test_next_to_nothing_is_said_in_words():
     b = Builder()
     sol_report = report(b.done(b.op("sum", b.input("x", 3), shape=())), H200)

@@ -1,4 +1,4 @@
-"""A committed bench as a report: engine/results/bench.md, the gallery's data, the table of the problems furthest from
+"""A committed bench as a report: engine/results/bench.md, the README's table, the table of the problems furthest from
 their bound. Everything is computed from the results file, except why a problem is far and what would help, which is
 written by hand (causes.toml); if nobody has written it, the table says so.
 """
@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import Any
 
 from engine.bench.report import coverage
-from engine.bench.report.charts import fast_p, speedup_gap
 from engine.bench.report.speedups import allowed
 from engine.bench.report.table import (
     LOSING,
@@ -210,16 +209,16 @@ def table(results: dict[str, Any], cls: str) -> list[str]:
             cells += ["", _number(x.over.get("eager"), 2), "", "", "", "", "", *tail, f"no program: {_cell(x.why)}"]
         else:
             t = x.trial
-            notes = ", ".join(_notes(x))
+            remarks = ", ".join(notes(x))
             cells += [
                 f"{t['ms']:.4f}", _number(x.over.get("eager"), 2), _number(x.against, 2), t["by"],
-                f"{t['error']:.1e}", f"{t['gap']:.2f}", f"{t['score']:.2f}", *tail, notes,
+                f"{t['error']:.1e}", f"{t['gap']:.2f}", f"{t['score']:.2f}", *tail, remarks,
             ]  # fmt: skip
         rows.append(f"| {' | '.join(cells)} |")
     return rows
 
 
-def _notes(x: Line) -> list[str]:
+def notes(x: Line) -> list[str]:
     """The verdict, and remarks about the winning program."""
     t = x.trial
     return [
@@ -311,61 +310,3 @@ def sentence(problems: dict[str, dict], of: list[str]) -> str:
         clauses.append(f"the aim of under {SECONDS_AIM:g} s a problem with warm workers is {', '.join(verdicts)}")
     text = "; ".join(clauses)
     return f"{text[0].upper()}{text[1:]}." if text else ""
-
-
-# ---- the gallery ----
-
-
-def page(results: dict[str, Any], name: str) -> dict[str, Any]:
-    """The gallery's data: {from, gpu, driver, date, torch, command, classes: {class: {words, fast_p, head, rows}},
-    speedup_gap}. A row's cells are texts; the first is the problem."""
-    rows = {cls: lines(results["problems"], cls) for cls in classes(results)}
-    content: dict[str, Any] = {
-        "from": name, **{k: results[k] for k in ("gpu", "driver", "date", "command")},
-        "torch": results["toolchain"]["torch"],
-        "classes": {}, "speedup_gap": speedup_gap(rows).to_json(),
-    }  # fmt: skip
-    for cls, some in rows.items():
-        s = summary(results["problems"], cls)
-        head = [
-            "problem",
-            "ours, ms",
-            "over eager",
-            "over PyTorch's best",
-            "of the limit",
-            "error",
-            "trials",
-            "verdict",
-        ]
-        content["classes"][cls] = {
-            "words": [*words(s, cls)[:1], *won_otherwise(s, cls), *aims(s, cls)],
-            "fast_p": fast_p(some, cls).to_json(), "head": head,
-            "rows": [_row(x, cls) for x in some],
-        }  # fmt: skip
-    return content
-
-
-def won_otherwise(s: dict, cls: str) -> list[str]:
-    """How many of the entries are products of another precision than the class's name."""
-    guarded, finer = len(s["guarded"]), len(s["finer"])
-    return [
-        *([f"{guarded} of {s['problems']} are f16 products under a guard that computes all again in f32 outside of "
-           "f16's range; their limit is f16's"] if guarded else []),
-        *([f"{finer} of {s['problems']} are products of a class finer than {cls}"] if finer else []),
-    ]  # fmt: skip
-
-
-def _row(x: Line, cls: str) -> list[str]:
-    if x.trial is None:
-        return [x.module, "", _times(x.over.get("eager")), "", "", "", str(x.trials), f"no program: {x.why[:160]}"]
-    t = x.trial
-    notes = [*_notes(x), *([f"{t['by']} products"] if t["by"] != cls else [])]
-    return [
-        x.module, f"{t['ms']:.4f}", _times(x.over.get("eager")),
-        f"{_times(x.against)} ({NAMES[x.rival]})" if x.rival else "", f"{1 / t['gap']:.0%}", f"{t['error']:.1e}",
-        str(x.trials), ", ".join(notes),
-    ]  # fmt: skip
-
-
-def _times(value: float | None) -> str:
-    return "" if value is None else f"{value:.2f}×"

@@ -16,7 +16,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from engine.bench.report import bench_report, collect
+from engine.bench.report import bench_report, collect, page
 from engine.suite.cases import BESIDE, set_of
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -41,7 +41,7 @@ def files(bench: dict[str, Any], name: str, beside: dict[str, tuple[dict[str, An
     furthest = bench_report.furthest_table(bench, first)
     return {
         RESULTS / "bench.md": f"{report}\n",
-        ROOT / "static/data/bench.json": json.dumps(bench_report.page(bench, name), ensure_ascii=False) + "\n",
+        ROOT / "static/data/bench.json": json.dumps(page.page(bench, name), ensure_ascii=False) + "\n",
         readme: marked(readme.read_text(encoding="utf-8"), "bench", short),
         results: marked(results.read_text(encoding="utf-8"), "furthest", furthest),
     }

@@ -85,9 +85,9 @@ def counts(trial: dict) -> bool:
 
 def best(row: dict, cls: str, algebraic: bool = False) -> dict | None:
     """The fastest trial that counts, under the class's tolerance or a finer one, with `gap` and `score` against the
-    class's own limit (for a guarded one, the roof's), `by`: the class of its products, `guarded`, and `tripped`: the
-    clause of its run about a tripped guard. `algebraic`: among the trials that omit work, instead of those that do all
-    of it."""
+    class's own limit (for a guarded one, the roof's), `by`: the class of its products, `guarded`, `number`: its place
+    among the row's trials, from 1 (None for a composition), and `tripped`: the clause of its run about a tripped guard.
+    `algebraic`: among the trials that omit work, instead of those that do all of it."""
     able = [t for t in tried(row) if counts(t) and bool(t.get("algebraic")) == algebraic]
     able = [t for t in able if t["class"] == cls or FINENESS[t["class"]] < FINENESS[cls]]
     fastest = min(able, key=lambda t: t["ms"], default=None)
@@ -102,6 +102,7 @@ def best(row: dict, cls: str, algebraic: bool = False) -> dict | None:
     return fastest | {
         "gap": gap(fastest["ms"], limit), "score": score(fastest["ms"], limit, base_ms(row, fastest, cls)),
         "by": fastest.get("derived") or fastest["class"], "guarded": guarded,
+        "number": next((n for n, t in enumerate(row["trials"], 1) if t is fastest), None),
         "tripped": integrity.tripped(fastest.get("checks", [])),
     }  # fmt: skip
 

@@ -72,25 +72,13 @@ class RegionRuntime:
 
     def _ordered(self, places: Sequence[Place]) -> Iterator[_Step]:
         """The steps, each once all its inputs exist, as early as its position in the module."""
-        of = {name: p for p in places for name in p.ops}
-        waiting: list[_Step] = []
-        seen: set[int] = set()
-        for op in self.graph.live:
-            place = of.get(op.name)
-            if place is None:
-                waiting.append(_Step(op.inputs, op.outputs, op=op, call=operation(op, self.device)))
-            elif id(place) not in seen:
-                seen.add(id(place))
-                reads = tuple(b["tensor"] for b in place.inputs)
-                waiting.append(_Step(reads, tuple(b["tensor"] for b in place.outputs), place=place))
-        there = set(self.state)
-        while waiting:
-            step = next((s for s in waiting if there.issuperset(s.reads)), None)
-            if step is None:
-                raise ValueError(f"the regions wait for each other: {', '.join(waiting[0].reads)}")
-            waiting.remove(step)
-            there.update(step.makes)
-            yield step
+        for at, ops in self.graph.steps([p.ops for p in places]):
+            if at is None:
+                (op,) = ops
+                yield _Step(op.inputs, op.outputs, op=op, call=operation(op, self.device))
+                continue
+            reads = tuple(b["tensor"] for b in places[at].inputs)
+            yield _Step(reads, tuple(b["tensor"] for b in places[at].outputs), place=places[at])
 
     def _forget_early(self) -> None:
         lasting, last = {*self.state, *self.graph.outputs}, set()

@@ -130,7 +130,8 @@ class Reference:
         if need > self.memory_bytes:
             raise SessionRefused(
                 "memory_limit",
-                f"The module's tensors need {need / 1e9:.1f} GB; this machine allows {self.memory_bytes / 1e9:.1f} GB.",
+                f"The module's tensors need {need / 1e9:.1f} GB; this machine allows {self.memory_bytes / 1e9:.1f} GB: "
+                "make its inputs or parameters smaller.",
             )
         try:
             self._box = box = sandbox.take(

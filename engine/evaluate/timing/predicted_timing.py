@@ -35,7 +35,7 @@ class PredictedTiming:
         if requested in (None, "tf32"):
             note = "TF32 allowed" if requested else "as PyTorch ships it"
             return cls, note, predict_eager(self.graph, self.hw, cls)
-        prediction = predict_eager(self.graph, self.hw, cls, cast_parameters=True)
+        prediction = predict_eager(self.graph, self.hw, cls, autocast=True)
         return cls, "torch.autocast, its casts timed", prediction
 
     def _prediction(self, ms: float, bound_by: str) -> events.Prediction:
@@ -50,7 +50,7 @@ class PredictedTiming:
             ms, covered = expected_ms(self.graph, placed, self.hw, candidate.cls)
             here = [op for op in self.graph.live if op.name in placed[0][0]]
             cls = pytorch_class(candidate.cls, self.graph)
-            theirs = predict_eager(subgraph(self.graph, here), self.hw, cls, cast_parameters=True)
+            theirs = predict_eager(subgraph(self.graph, here), self.hw, cls, autocast=True)
             part = {
                 "region": candidate.region, "region_ms": prediction.ms, "programs": len(placed), "covered_ms": covered,
                 "region_eager_ms": theirs.ms,

@@ -18,6 +18,7 @@ import secrets
 import statistics
 import sys
 import tomllib
+from operator import attrgetter
 from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
@@ -104,15 +105,15 @@ def gpu(facts):
     return torch
 
 
-def fresh(torch, shape, dtype, like=None):
+def fresh(torch, shape, dtype, like=None, device="cuda"):
     """Zero-mean values: normal, or small integers. `like`: a tensor whose values are used if they are indices."""
     if dtype is torch.int8:
-        return torch.randint(-3, 4, shape, dtype=dtype, device="cuda")
+        return torch.randint(-3, 4, shape, dtype=dtype, device=device)
     if not dtype.is_floating_point:
         if like is None:
             raise CannotRun("an integer parameter (sizes of groups) has no fresh values without the module")
-        return like.cuda()
-    return torch.randn(shape, device="cuda").to(dtype)
+        return like.to(device)
+    return torch.randn(shape, device=device).to(dtype)
 
 
 class Original:
@@ -125,13 +126,14 @@ class Original:
         with torch.device(device):
             self.model = names["Model"](*names.get("get_init_inputs", list)()).eval().to(device)
             self.inputs = [x.to(device) if torch.is_tensor(x) else x for x in names["get_inputs"]()]
+        self.writes = ()  # paths of buffers that forward writes, and places of inputs among its tensors
         self.forward = list(inspect.signature(names["Model"].forward).parameters)[1:]
 
     def run(self):
         """Draw the inputs anew and run the module on them."""
         torch = self.torch
         self.vary()
-        self.inputs = [fresh(torch, x.shape, x.dtype, x) if torch.is_tensor(x) else x for x in self.inputs]
+        self.inputs = [fresh(torch, x.shape, x.dtype, x, x.device) if torch.is_tensor(x) else x for x in self.inputs]
         convolves = any(isinstance(m, torch.nn.modules.conv._ConvNd) for m in self.model.modules())
         self.right_as = "float32" if convolves else "float64"
         self.right = self.called(torch.float64 if not convolves else None, tf32=False)
@@ -150,11 +152,18 @@ class Original:
         torch = self.torch
         torch.backends.cuda.matmul.allow_tf32 = torch.backends.cudnn.allow_tf32 = tf32
         model, inputs = self.model, self.inputs
+        if self.writes:
+            model, inputs = copy.deepcopy((model, inputs))
         if dtype is not None:
             model = copy.deepcopy(model).to(dtype)
             inputs = [x.to(dtype) if torch.is_tensor(x) and x.is_floating_point() else x for x in inputs]
-        out = model(*inputs)
-        return list(out) if isinstance(out, tuple | list) else [out]
+        return self.results(model, model(*inputs), inputs)
+
+    def results(self, model, out, inputs):
+        """The tensors that a call returned, then those that it wrote."""
+        tensors = [x for x in inputs if self.torch.is_tensor(x)]
+        written = [tensors[w] if isinstance(w, int) else attrgetter(w)(model) for w in self.writes]
+        return [*leaves(out), *written]
 
     def own_error(self):
         """(error, max_error) of PyTorch in the class, or None where PyTorch has no such class."""
@@ -197,6 +206,13 @@ class Original:
                     f"the module has no tensor for `{name}`; it has {', '.join(values)}. Name it in facts.json"
                 )
             yield path, values[path]
+
+
+def leaves(out):
+    """The tensors of a result, which may be nested in tuples, lists and dictionaries."""
+    if isinstance(out, dict):
+        out = list(out.values())
+    return [x for one in out for x in leaves(one)] if isinstance(out, tuple | list) else [out]
 
 
 def plain(path):

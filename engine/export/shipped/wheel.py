@@ -18,7 +18,8 @@ def build_wheel(wheel_directory, config_settings=None, metadata_directory=None):
     lines = ["Metadata-Version: 2.1", f"Name: {meta['name']}", f"Version: {meta['version']}"]
     lines += [f"Summary: {meta['description']}", f"Requires-Python: {meta['requires-python']}"]
     lines += [f"Requires-Dist: {wanted}" for wanted in meta["dependencies"]]
-    files = {f"{package}/{p.name}": p.read_bytes() for p in sorted(Path(package).iterdir()) if p.is_file()}
+    paths = sorted(p for p in Path(package).rglob("*") if p.is_file() and p.parent.name != "__pycache__")
+    files = {p.as_posix(): p.read_bytes() for p in paths}
     files[f"{info}/METADATA"] = ("\n".join(lines) + "\n").encode()
     files[f"{info}/WHEEL"] = b"Wheel-Version: 1.0\nGenerator: ucutlass\nRoot-Is-Purelib: true\nTag: py3-none-any\n"
     rows = []

@@ -15,8 +15,9 @@ from sol.triage import Memory, Outcome
 
 # The actions of sol.levers, then the clauses of the language and kinds of change of a kernel.
 ACTIONS = (
-    "fuse_tail", "fuse_pointwise", "lower_class", "split_k", "stream_k", "drop_copy", "align", "channels_last",
-    "tile", "cluster", "schedule", "scheduler", "stages", "swizzle", "backend", "layout", "memory", "other",
+    "fuse_attention", "fuse_tail", "fuse_pointwise", "lower_class", "split_k", "stream_k", "drop_copy", "align",
+    "channels_last", "tile", "cluster", "schedule", "scheduler", "stages", "swizzle", "backend", "layout", "memory",
+    "other",
 )  # fmt: skip
 
 

@@ -55,7 +55,7 @@ class Planner:
         eager, remembered = 0.0, self.memory
         if own:
             theirs = pytorch_class(part.cls, part.graph)
-            eager = predict_eager(part.graph, self.hardware, theirs, cast_parameters=True).ms
+            eager = predict_eager(part.graph, self.hardware, theirs, autocast=True).ms
         elif part.algebraic is None:
             remembered = Memory()  # a pasted program's own choices are the first trial, whatever the memory says
         line = Line(part, eager, remembered, self.hardware.sms)

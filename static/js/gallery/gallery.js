@@ -1,6 +1,8 @@
 // Recorded sessions as cards: the module, its speedup and baseline, its distance to the limit, and the source of the
 // numbers.
 import { $, boot, h } from "../page.js";
+import { bind } from "./address.js";
+import { Pair } from "./pair.js";
 import { baselineName, className, deviceName, percent, time, times } from "../format.js";
 
 const rows = boot.sessions ?? [];
@@ -10,6 +12,7 @@ const deviceOf = (row) =>
   text(row.summary?.device?.title || deviceName(row.provenance?.device || row.summary?.device));
 /** The classes with a right program, even if it is slower than PyTorch. */
 const classesOf = (row) => Object.keys(row.summary?.fastest ?? row.summary?.by_class ?? {});
+const pair = new Pair(rows);
 const versus = (words) => h("div", { class: "versus" }, words);
 
 function facts(row) {
@@ -31,7 +34,7 @@ function best(row) {
       h("div", { class: "gapbar" }, h("i", { style: { width: `${Math.min(100, 100 / one.gap)}%` } })),
       versus(`${percent(1 / one.gap)} of the speed of light`),
     ] : [];
-    const over = `over ${baselineName(one.baseline)} · ${className(one.cls)} · ${time(one.ms)}`;
+    const over = `over ${baselineName(one.baseline)} · ${className(one.cls)} · ${time(one.ms).replace(" ", "\u00a0")}`;
     return [h("div", {}, h("div", { class: "big" }, times(one.speedup)), versus(over)), h("div", {}, share)];
   }
   const fastest = Object.values(row.summary?.fastest ?? {}).sort((a, b) => b.speedup - a.speedup)[0];
@@ -44,11 +47,12 @@ function card(row) {
   const kind = kindOf(row);
   const about = row.about && row.about !== row.title ? h("p", { class: "about" }, row.about) : null;
   return h("li", { class: "card panel" },
-    h("div", {}, h("h2", {}, h("a", { href: `/s/${row.id}` }, row.title)), about),
+    h("div", {}, h("h3", {}, h("a", { href: `/s/${row.id}` }, row.title)), about),
     h("div", { class: "row" }, kind ? h("span", { class: `badge ${kind}` }, kind) : null,
       classesOf(row).map((c) => h("span", { class: "faint" }, className(c)))),
     best(row),
-    h("dl", {}, facts(row).map(([name, value]) => [h("dt", {}, name), h("dd", {}, value)])));
+    h("dl", {}, facts(row).map(([name, value]) => [h("dt", {}, name), h("dd", {}, value)])),
+    pair.box(row));
 }
 
 function fits(row) {
@@ -71,8 +75,9 @@ if (rows.length) {
     [...new Set(values)].filter(Boolean).sort().map((value) => h("option", { value }, label(value)));
   $("filter-device").append(...options(rows.map(deviceOf)));
   $("filter-class").append(...options(rows.flatMap(classesOf), className));
+  const fields = { search: "text", device: "device", precision: "class", times: "kind" };
+  for (const [name, field] of Object.entries(fields)) bind($(`filter-${field}`), name, draw);
   $("filters").hidden = false;
-  $("filters").addEventListener("input", draw);
   $("filters").addEventListener("submit", (e) => e.preventDefault());
 }
 draw();

@@ -3,10 +3,12 @@
 import { $, boot, h, request, throttle } from "../page.js";
 import { Chart } from "../chart.js";
 import { className } from "../format.js";
+import { chosen, remember } from "./address.js";
+import { Table } from "./table.js";
 
 const DATA = new URL("../../data/bench.json", import.meta.url).href;
 const NOTHING = "Nothing was timed in this class.";
-const UNLOADED = "The results did not load. Reload the page to try again.";
+const LOADING = "Loading the results…";
 
 class Suite {
   constructor(results) {
@@ -23,22 +25,21 @@ class Suite {
     const { gpu, driver, torch, date, command } = results;
     const machine = `one ${gpu} (driver ${driver}, PyTorch ${torch})`;
     $("suite-from").textContent = `Measured on ${machine} on ${date} by ${command}`;
+    this.table = new Table(results.head);
     this.soon = throttle(() => this.draw(), 200);
     addEventListener("themechange", () => this.again());
     new ResizeObserver(() => this.resize()).observe(root);
-    this.choose(this.classes[0]);
+    this.choose(this.classes.includes(chosen("class")) ? chosen("class") : this.classes[0]);
   }
 
   choose(cls) {
     this.cls = cls;
-    const { words, head, rows } = this.results.classes[cls];
+    const { words, rows } = this.results.classes[cls];
     for (const [name, button] of Object.entries(this.buttons))
       button.setAttribute("aria-pressed", String(name === cls));
+    remember({ class: cls === this.classes[0] ? "" : cls });
     $("suite-words").replaceChildren(...words.map((text) => h("li", {}, text)));
-    const cell = (x, i) => (i ? h("td", {}, x) : h("th", { scope: "row" }, x));
-    $("suite-table").replaceChildren(h("table", {},
-      h("thead", {}, h("tr", {}, head.map((x) => h("th", { scope: "col" }, x)))),
-      h("tbody", {}, rows.map((row) => h("tr", {}, row.map(cell))))));
+    this.table.show(cls, rows);
     this.soon();
   }
 
@@ -62,7 +63,20 @@ class Suite {
   }
 }
 
-if (boot.bench) {
-  $("suite-from").textContent = "Loading the results…";
-  request(DATA).then((results) => new Suite(results)).catch(() => { $("suite-from").textContent = UNLOADED; });
+async function load() {
+  $("suite-from").textContent = LOADING;
+  $("suite-table").replaceChildren(h("p", { class: "empty small" }, LOADING));
+  $("suite-rows").hidden = false;
+  let results;
+  try {
+    results = await request(DATA);
+  } catch (e) {
+    $("suite-rows").hidden = true;
+    const again = h("button", { type: "button", class: "button", onclick: load }, "Try again");
+    $("suite-from").replaceChildren(`The results did not load. ${e.message}`, again);
+    return;
+  }
+  new Suite(results);
 }
+
+if (boot.bench) load();

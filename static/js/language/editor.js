@@ -183,6 +183,16 @@ function common(label) {
   ];
 }
 
+/** The one change that makes `text` of `old`, without what they begin and end with alike; null if they are equal. */
+function difference(old, text) {
+  if (old === text) return null;
+  const most = Math.min(old.length, text.length);
+  let from = 0, last = 0;
+  while (from < most && old[from] === text[from]) from += 1;
+  while (last < most - from && old[old.length - 1 - last] === text[text.length - 1 - last]) last += 1;
+  return { from, to: old.length - last, insert: text.slice(from, text.length - last) };
+}
+
 /** The label of a fix's button. */
 export const fixName = ({ title }) => title[0].toUpperCase() + title.slice(1);
 
@@ -268,13 +278,20 @@ export function makeEditor(
       ],
     }),
   });
+  // CodeMirror's styles may apply after it measured a line; then line numbers would not stand beside their lines.
+  new ResizeObserver(() => {
+    if (parseFloat(getComputedStyle(view.contentDOM).lineHeight) !== view.defaultLineHeight) view.requestMeasure();
+  }).observe(view.contentDOM);
   return {
     view,
     text: () => view.state.doc.toString(),
-    setText(text, lang_) {
-      if (lang_) view.dispatch({ effects: tongue.reconfigure(tongueOf(lang_, readOnly)) });
-      if (text !== view.state.doc.toString())
-        view.dispatch({ changes: { from: 0, to: view.state.doc.length, insert: text }, effects: link.of([]) });
+    /** Another text, in another language if `name` is given. Lines that stay are neither parsed nor drawn anew. */
+    setText(text, name = lang) {
+      const changes = difference(view.state.doc.toString(), text);
+      const effects = changes ? [link.of([])] : [];
+      if (name !== lang) effects.push(tongue.reconfigure(tongueOf(name, readOnly)));
+      lang = name;
+      if (effects.length) view.dispatch({ changes: changes ?? [], effects });
     },
     link(ranges, scroll = false) {
       view.dispatch({ effects: link.of(ranges) });
@@ -316,17 +333,8 @@ export function makeEditor(
     },
     /** Replaces the whole text by changing only the differences, so that the caret and the history stay. */
     replaceText(text) {
-      const old = view.state.doc.toString();
-      let from = 0,
-        last = 0;
-      const most = Math.min(old.length, text.length);
-      while (from < most && old[from] === text[from]) from += 1;
-      while (last < most - from && old[old.length - 1 - last] === text[text.length - 1 - last]) last += 1;
-      if (old !== text)
-        view.dispatch({
-          changes: { from, to: old.length - last, insert: text.slice(from, text.length - last) },
-          userEvent: "input.format",
-        });
+      const changes = difference(view.state.doc.toString(), text);
+      if (changes) view.dispatch({ changes, userEvent: "input.format" });
     },
     nextError() {
       view.focus();

@@ -5,6 +5,9 @@ import { debounce, h, request, throttle } from "../page.js";
 import { Chart } from "../chart.js";
 
 const REDRAW = 500; // ms between two drawings
+// While a session runs, a drawing also waits so many times what the last one took. Plotly draws every mark anew: 500
+// trials twice a second leave more garbage than all else on the page.
+const COSTS = 50;
 const MARK = 150; // ms after the last choice of a trial until its marks are drawn larger
 const AGAIN = 2000; // ms until a failed request, or one for an open chart, is repeated
 const POLICIES = new URL("../../data/policies.json", import.meta.url).href;
@@ -25,15 +28,18 @@ export class Group {
     this.id = id;
     this.charts = Object.fromEntries(charts.map(([name, ...rest]) => [name, new Chart(root, name, ...rest, choose)]));
     this.names = charts.map(([name]) => name).join();
-    this.soon = throttle(() => this.now(), pause);
+    this.cost = 0; // ms of the last drawing
+    this.soon = throttle(() => this.now(), () => Math.max(pause, this.running ? COSTS * this.cost : 0));
     this.later = debounce(() => this.soon(), MARK);
     this.figures = {};
     addEventListener("themechange", () => this.again());
     new ResizeObserver(() => this.resize(root.clientWidth)).observe(root);
   }
 
-  /** `wanted`: the figures' parameters, {seq, trial?}; `selected`: the trial with larger marks. */
-  draw(wanted, selected) {
+  /** `wanted`: the figures' parameters, {seq, trial?}; `selected`: the trial with larger marks; `running`: the session
+   *  has not ended. */
+  draw(wanted, selected, running = false) {
+    this.running = running;
     const query = new URLSearchParams({ names: this.names, ...wanted });
     const address = wanted.seq ? `/api/figures/${this.id}?${query}` : null;
     if (address !== this.wanted) this.soon();
@@ -57,8 +63,11 @@ export class Group {
     this.busy = true;
     try {
       await this.ask();
+      const began = performance.now();
       for (const [name, chart] of Object.entries(this.charts))
         await chart.draw(this.figures[name] ?? null, this.selected);
+      if (this.drawn) this.cost = performance.now() - began; // the first time, Plotly itself is loaded
+      this.drawn = true;
     } catch {
       setTimeout(() => this.soon(), AGAIN);
     } finally {
@@ -90,10 +99,11 @@ export class Charts {
     new ResizeObserver(() => { this.policies.forget(); this.drawPolicies(); }).observe(this.inside);
   }
 
-  draw(view, selected) {
-    this.live.draw({ seq: view.figures_seq }, selected);
+  /** `running`: the session has not ended; `view` may be one of its replay. */
+  draw(view, selected, running) {
+    this.live.draw({ seq: view.figures_seq }, selected, running);
     const trial = view.trials.get(selected)?.judged ? { trial: selected } : {};
-    this.wanted = [{ seq: view.figures_seq, ...trial }, selected];
+    this.wanted = [{ seq: view.figures_seq, ...trial }, selected, running];
     this.drawMore();
   }
 

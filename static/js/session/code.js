@@ -103,14 +103,14 @@ export class Code {
       one?.step,
       Boolean(one?.failed),
       Boolean(one?.untimed),
-      view.trials.size,
+      view.trials.size > 0,
       view.trials.get(diff)?.step,
       Boolean(view.end),
     ]);
+    this.listOthers(view, n, diff);
     if (key === this.shown) return;
     this.shown = key;
     const turn = ++this.turn;
-    this.listOthers(view, n, diff);
     this.heading.textContent = one ? `Trial ${n}` : "Code";
     this.why.textContent = one?.why ?? "";
     this.resources.replaceChildren(...(one ? report(one, (line) => this.point(line)) : []));
@@ -138,6 +138,9 @@ export class Code {
 
   /** The options are added as trials come: a long list is not built anew for each choice. */
   listOthers(view, n, diff) {
+    const key = `${view.trials.size} ${n} ${diff}`;
+    if (key === this.others) return;
+    this.others = key;
     const numbers = [...view.trials.keys()], list = this.diffWith;
     if (!list.length) list.append(h("option", { value: 0 }, "–"));
     while (list.length > 1 && Number(list.lastElementChild.value) !== numbers[list.length - 2])

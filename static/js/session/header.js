@@ -1,9 +1,9 @@
 // The head of a session: title, device, speedup and baseline, distance to the limit, and its state in words.
 import { $, boot, h } from "../page.js";
-import { baselineName, className, deviceName, duration, percent, times } from "../format.js";
+import { baselineName, className, deviceName, duration, percent, time, times } from "../format.js";
 import { sentence, tr } from "../texts.js";
 import { headline, stateOf, underWay, used } from "./reduce.js";
-import { doing, endWords, pytorchStays } from "./words.js";
+import { doing, endWords, launchBinds, pytorchStays } from "./words.js";
 
 const LINK = {
   connecting: "Connecting",
@@ -60,8 +60,13 @@ function nothingYet(view) {
   return view.trials.size ? tr("No trial got a time.") : "";
 }
 
+let drawn = null; // the key of the best times that are drawn
+
 function drawBest(view) {
   const best = headline(view);
+  const key = JSON.stringify([[...view.best], [...view.fastest], Boolean(view.end), view.trials.size > 0]);
+  if (key === drawn) return;
+  drawn = key;
   if (!best) {
     $("best").replaceChildren(h("p", { class: "none" }, nothingYet(view)), ...stays(view));
     $("gap").replaceChildren();
@@ -82,6 +87,11 @@ function drawBest(view) {
 
 function gap(j) {
   if (!j.gap) return [];
+  if (launchBinds(j)) {
+    const limit = time(j.ms / j.gap);
+    const words = tr("Launches bind it: the limit is {limit}, a launch takes about 4 µs.", { limit });
+    return [h("div", { class: "gap-label" }, words)];
+  }
   const share = Math.min(1, 1 / j.gap);
   const label = tr("Share of the speed of light, {kind}", { kind: tr(j.kind) });
   const meter = {

@@ -1,5 +1,5 @@
 // The session page: one log and one view of it, drawn in the same way live, after a reload and in replay.
-import { $, blob, boot, h, select, tablist, throttle } from "../page.js";
+import { $, blob, boot, debounce, h, select, tablist, throttle } from "../page.js";
 import { apply, fold, initial, shown } from "./reduce.js";
 import { Stream } from "./stream.js";
 import { CLASS } from "../marks.js";
@@ -21,6 +21,7 @@ import { Replay } from "./replay.js";
 import { Profile } from "../profile.js";
 import { refusalOf } from "../refusal.js";
 
+const LATE = 40; // ms after the last key until the other panes follow the list, so that a key held down only moves it
 const session = boot.session;
 const log = []; // every event, in order, for replays
 const live = initial();
@@ -65,13 +66,15 @@ function trialNow() {
 }
 
 // ---- panes ------------------------------------------------------------------------------------------------------
-const choose = (n) => {
+const choose = (n, byKey = false) => {
   place.trial = n;
   chosen = true;
   if (place.diff === n) place.diff = null;
-  keep();
-  draw();
+  if (byKey) timeline.select(n);
+  (byKey ? late : follow)();
 };
+const follow = () => { keep(); draw(); };
+const late = debounce(follow, LATE);
 const timeline = new Timeline(choose, place);
 const arrangement = new Arrangement($("timeline-tools"), place, () => {
   keep();
@@ -112,10 +115,10 @@ tablist(document.querySelector(".panes-nav"), (tab) => {
 function draw() {
   const now = view();
   const n = trialNow();
+  timeline.draw(now, n); // first, since it reads the layout
   drawHeader(now, info);
   notice.draw(live);
   notice.keep();
-  timeline.draw(now, n);
   arrangement.draw(now);
   const none = now.end ? "There was no trial." : "Trials appear here as they happen.";
   $("timeline-empty").textContent = now.trials.size ? "No trial fits. Show all trials, or find other words." : none;
@@ -133,7 +136,7 @@ function draw() {
   regions.draw(now);
   turns.draw(log, now, replayTo);
   keyForm.draw(live);
-  if (live.seq >= info.last) charts.draw(now, n); // once the log is loaded
+  if (live.seq >= info.last) charts.draw(now, n, !live.end); // once the log is loaded
 }
 const soon = throttle(draw, 60);
 const seldom = throttle(draw, 2000, performance.now()); // while the log is loading

@@ -1,12 +1,13 @@
 // What a model wrote in this session: the turn as it is written, the tokens and seconds, triage, hypotheses, and the
 // transcript. It is drawn from the log alone, so a finished session shows the same without a network.
-import { blob, h } from "../page.js";
+import { blob, h, throttle } from "../page.js";
 import { count, digits, duration, percent, time, times } from "../format.js";
 import { counts, timeOf } from "./view.js";
 import { draw as drawStrategy } from "./strategies/index.js";
 
 const KINDS = ["turn.asked", "turn.said", "turn.answered", "script.shown"];
 const LIVE = 4000; // characters of a running turn that are shown: its end
+const WRITES = 250; // ms between two drawings of them: each lays out all of them
 
 /** What the events of a log say of the turns, added as they come. */
 class Fold {
@@ -14,7 +15,7 @@ class Fold {
     this.turns = new Map(); // path -> turn
     this.shown = []; // what the script showed
     this.read = 0; // events of the log
-    this.seq = 0; // of the last event that changed something
+    this.seq = 0; // of the last event that changed more than the text of a running turn
   }
 
   /** Adds the events of `log` that came since, up to event `upTo`. */
@@ -26,13 +27,15 @@ class Fold {
 
   add({ seq, kind, t, data: d }) {
     const { turns } = this;
-    this.seq = seq;
+    if (kind !== "turn.said") this.seq = seq;
     if (kind === "script.shown") this.shown.push(d);
     else if (kind === "turn.asked" && d.verb === "ask")
       turns.set(d.path, { ...d, t, attempt: d.attempt ?? 1, text: "", answer: null, lost: (d.attempt ?? 1) - 1 });
     else if (kind === "turn.said") {
       const turn = turns.get(d.path);
-      if (turn && turn.attempt === (d.attempt ?? 1)) turn.text = (turn.text + d.text).slice(-LIVE);
+      if (!turn || turn.attempt !== (d.attempt ?? 1)) return;
+      turn.text += d.text;
+      if (turn.text.length > 2 * LIVE) turn.text = turn.text.slice(-LIVE);
     } else if (kind === "turn.answered" && d.verb === "ask") {
       const turn = turns.get(d.path) ?? { path: d.path, role: "", t, lost: 0 };
       turns.set(d.path, Object.assign(turn, { answer: d, text: "" }));
@@ -149,6 +152,8 @@ export class Turns {
     this.open = new Map(); // name of a part -> whether a person opened it
     this.live = new Fold(); // of the whole log
     this.rows = new Map(); // path -> {key, node}: the transcript
+    this.running = h("pre"); // the text of the running turn
+    this.write = throttle(() => { this.running.textContent = this.text; }, WRITES);
   }
 
   /** A part that opens. `content()` is called once it is open. */
@@ -173,15 +178,18 @@ export class Turns {
   draw(log, view, seq) {
     this.live.take(log);
     const state = seq === null ? this.live : new Fold().take(log, seq);
-    const key = `${seq}|${state.seq}|${view.trials.size}|${Boolean(view.end)}`;
-    if (key === this.key) return;
-    this.key = key;
     const { shown } = state;
     const turns = [...state.turns.values()];
+    const running = turns.findLast((t) => !t.answer);
+    const text = running?.text.slice(-LIVE) || "…";
+    if (text !== this.text) this.write();
+    this.text = text;
+    const key = `${seq === null}|${state.seq}|${view.figures_seq}|${view.trials.size}|${Boolean(view.end)}`;
+    if (key === this.key) return;
+    this.key = key;
     this.node.hidden = !turns.length;
     if (!turns.length) return;
     const sums = ledger(turns);
-    const running = turns.findLast((t) => !t.answer);
     const names = [...new Set(turns.map((t) => t.answer?.model || t.model).filter(Boolean))].join(", ");
     const elapsed = Math.max(0, (view.last_t ?? 0) - (log[0]?.t ?? 0));
     const share = elapsed > 0 ? ` (${percent(Math.min(1, sums.all.seconds / elapsed))} of the session)` : "";
@@ -201,7 +209,7 @@ export class Turns {
       running && !view.end
         ? h("div", { class: "turn-now", role: "status" },
           h("b", {}, `${running.role || "model"}${phase ? ` · iteration ${phase.iteration}` : ""}`),
-          h("pre", {}, running.text || "…"))
+          this.running)
         : "",
       drawStrategy(view.strategy, shown, this.choose),
       tables.length ? this.part("Triage", () => triage(tables.at(-1)), { opened: true }) : "",

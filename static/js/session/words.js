@@ -86,6 +86,11 @@ export function describe(one) {
 
 const faster = (ratio) => (ratio >= 1 ? `${times(ratio)} faster than` : `${times(1 / ratio)} slower than`);
 
+/** Whether the limit is so far below a kernel's launch, about 4 µs, that a multiple of it says nothing. */
+export const launchBinds = (j) => j.ms / j.gap < 0.001;
+
+const timesLimit = (j) => (launchBinds(j) ? "bound by launches" : `${j.gap.toFixed(2)} times the limit`);
+
 /** A judged trial's time compared with PyTorch, the limit and the previous best, and what it omits. */
 export function standing(one) {
   const j = one.judged;
@@ -95,8 +100,9 @@ export function standing(one) {
     const flaw = j.evidence.find((c) => c.verdict === j.verdict)?.said;
     return `${parts}, which is not counted${flaw ? `: ${flaw}` : ""}.`;
   }
-  const limit = j.gap === null ? "" : `, ${j.gap.toFixed(2)} times the limit`;
-  const roof = one.roof && one.roof !== one.cls ? ` of ${className(one.roof)} (${classWords(one)})` : "";
+  const limit = j.gap === null ? "" : `, ${timesLimit(j)}`;
+  const other = one.roof && one.roof !== one.cls && !launchBinds(j);
+  const roof = other ? ` of ${className(one.roof)} (${classWords(one)})` : "";
   parts[0] += j.speedup === null ? "" : `, ${faster(j.speedup)} ${baselineName(j.baseline)}${limit}${limit && roof}`;
   if (part.region && part.region_eager_ms) {
     const ratio = faster(part.region_eager_ms / part.region_ms);

@@ -29,7 +29,7 @@ function draw() {
   const best = shown(view)?.number ?? null;
   drawHeader(view, info);
   timeline?.draw(view, best);
-  chart?.draw({ seq: view.figures_seq }, best);
+  chart?.draw({ seq: view.figures_seq }, best, !live.end);
   if (live.end && live.trials.size) replay?.ready(log);
 }
 const soon = throttle(draw, REDRAW);

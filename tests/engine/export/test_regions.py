@@ -5,7 +5,7 @@ import json
 import pytest
 
 from engine.evaluate.evaluator import Evaluator
-from engine.export import history, package
+from engine.export import forms, history, package
 from engine.session import events
 from engine.session.runner import run
 from engine.session.spec import SessionSpec
@@ -109,3 +109,18 @@ def test_a_module_that_is_one_program_is_no_region(session):
     whole = [(k, d) for k, d in rows if k != "covered"]
     what = history.of_trial(whole, blobs.get, 1)
     assert what.region is None and "region" not in next(iter(package.files(what)))
+
+
+@pytest.mark.parametrize("trial", [1, 2, 3])
+def test_the_whole_module_has_the_programs_that_the_trial_ran_with(session, trial):
+    rows, blobs = session
+    part = next(d["part"] for k, d in rows if k == "trial.measured" and d["trial"] == trial)
+    what = history.of_session(rows, blobs.get, trial)
+    assert len(what.placed) == part["programs"] and part["region"] in {p.number for p in what.placed}
+    inside = {name for p in what.placed for name in p.ops}
+    assert {op.name for op in what.rest} == {op.name for op in experts().ops} - inside
+    files = forms.files(what)
+    assert {f"region_{p.number}.ucutlass" for p in what.placed} <= {name.partition("/")[2] for name in files}
+    steps = json.loads(named(files, "composition.json"))["steps"]
+    assert len(steps) == len(what.placed) + len(what.rest)
+    assert f"{len(what.rest)} operation" in named(files, "README.md")

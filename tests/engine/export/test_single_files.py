@@ -1,44 +1,22 @@
 """Exports of one file: a KernelBench ModelNew and a notebook. PyTorch computes here what a GPU would."""
 
 import json
-import types
 from dataclasses import replace
 
 import nbformat
 import pytest
 import torch
 
-from dsl.check.program import check
-from engine.export import Exported, ExportError, command, history, model_new, notebook
+from engine.export import Exported, ExportError, command, forms, history, model_new, notebook
 from engine.session import recording
+from tests.engine.export.packages import TWO_REGIONS
 
-MODULE = """from __future__ import annotations
-import torch
-from torch import nn
-
-
-class Model(nn.Module):
-    def __init__(self, n):
-        super().__init__()
-        self.up = nn.Linear(n, 128)
-
-    def forward(self, x):
-        return torch.relu(self.up(x))
-
-
-def get_inputs():
-    return [torch.randn(4, 32, 64)]
-
-
-def get_init_inputs():
-    return [64]
-"""
+RECORDINGS = command.PROBLEMS.parents[1] / "playground/recordings"
 PROGRAM = """program mlp(x: f16[128, 64], up_weight: f16[128, 64], up_bias: f32[128]) -> f16[128, 128] {
   y = gemm(x, up_weight.T) { epilogue relu(acc + up_bias[n]) }
   return y
 }
 """
-WHAT = Exported(PROGRAM, "f16", module=MODULE, inputs={"x": 0}, outputs=(((4, 32, 128), "f32"),))
 
 
 def executed(text: str) -> dict:
@@ -47,44 +25,43 @@ def executed(text: str) -> dict:
     return names
 
 
-@pytest.mark.parametrize("bound", [{}, {"tensors": {"up_weight": "up.weight", "up_bias": "up.bias"}}])
-def test_a_model_new_gives_what_the_module_gives(bound):
-    assert check(PROGRAM).ok
-    names = executed(model_new.text(replace(WHAT, **bound)))
-    package = names["_program"]()
-    assert package.FACTS["program"] == "mlp" and "cute" in package.BACKENDS
-    names["_program"] = lambda: types.SimpleNamespace(
-        PARAMETERS=package.PARAMETERS,
-        torch_dtype=package.torch_dtype,
-        call=lambda x, w, b: torch.relu(x.float() @ w.float().T + b).half(),
+def test_a_model_new_gives_what_the_module_gives():
+    names = executed(
+        model_new.text(command.of_module("from __future__ import annotations\n" + TWO_REGIONS, title="one"))
     )
     torch.manual_seed(7)
-    theirs = names["Model"](*names["get_init_inputs"]())
+    theirs = names["Model"](*names.get("get_init_inputs", list)())
     torch.manual_seed(7)
-    ours = names["ModelNew"](*names["get_init_inputs"]())
-    inputs = names["get_inputs"]()
-    right, out = theirs(*inputs), ours(*inputs)
-    assert out.shape == right.shape and out.dtype == right.dtype
-    assert ((out - right).norm() / right.norm()).item() < 2e-3
+    ours = names["ModelNew"](*names.get("get_init_inputs", list)())
+    (x,) = names["get_inputs"]()
+    assert isinstance(ours, names["Model"]) and list(ours.state_dict()) == list(theirs.state_dict())
+    with torch.no_grad():
+        assert torch.allclose(ours(x), theirs(x), atol=1e-5)
+        ours.load_state_dict(names["Model"]().state_dict())
+        assert not torch.allclose(ours(x), theirs(x), atol=1e-5)
 
 
-def test_what_has_no_whole_module_is_no_model_new():
-    for what, why in (
-        (replace(WHAT, module=None), "has none"),
-        (replace(WHAT, region={"number": 2, "of": 3}), "region 2 of 3"),
-        (replace(WHAT, outputs=()), "does not say what the module returns"),
-    ):
+@pytest.mark.parametrize("form", [".py", ".ipynb"])
+def test_a_program_by_itself_is_no_model_new(form):
+    one = Exported(PROGRAM, "f16", module="# the module")
+    for what, why in ((one, "has none"), (replace(one, region={"number": 2, "of": 3}), "region 2 of 3")):
         with pytest.raises(ExportError, match=why):
-            model_new.text(what)
+            forms.SINGLE[form](what)
 
 
-def test_a_recorded_trial_as_file_and_notebook(tmp_path):
-    path = next(p for p in (command.PROBLEMS.parents[1] / "playground/recordings").glob("linear_div_gelu.jsonl"))
+def test_a_whole_module_without_its_text_is_no_model_new():
+    with pytest.raises(ExportError, match="has none"):
+        model_new.text(replace(command.of_module(TWO_REGIONS), module=None))
+
+
+@pytest.mark.parametrize("name", ["linear_div_gelu", "linear_silu_f16"])  # the second log is older
+def test_a_recorded_session_as_file_and_notebook(name, tmp_path):
+    path = RECORDINGS / f"{name}.jsonl"
     log = recording.read(path)
-    what = history.of_trial(((r.kind, r.data) for r in log.rows), log.blobs.get)
-    assert what.outputs and what.module in model_new.text(what)
+    what = history.of_session(((r.kind, r.data) for r in log.rows), log.blobs.get)
+    assert what.module in model_new.text(what)
     lines = [command.run(str(path), tmp_path / name) for name in ("x.py", "x.ipynb")]
-    assert "class ModelNew" in lines[0] and "a notebook" in lines[1]
+    assert "class ModelNew" in lines[0] and "a notebook" in lines[1] and all("whole module" in x for x in lines)
     compile((tmp_path / "x.py").read_text(), "x.py", "exec")
     book = nbformat.read(tmp_path / "x.ipynb", 4)
     nbformat.validate(book)

@@ -62,12 +62,11 @@ def test_the_report_has_every_problem_and_says_what_counts_how(bench):
     assert "torch.compile runs with TF32 allowed in every class" in text
 
 
-def test_an_aim_that_was_missed_says_so_and_the_gallery_says_what_the_entries_multiply_in(bench):
-    s = bench_report.summary(bench["problems"], "tf32") | {"seconds": 84.0, "trials": 13.0, "guarded": [None] * 2}
+def test_an_aim_that_was_missed_says_so(bench):
+    s = bench_report.summary(bench["problems"], "tf32") | {"seconds": 84.0, "trials": 13.0}
     sentences = bench_report.aims(s, "tf32")
     assert "seconds a problem with warm workers: 84 (aim: under 60), not reached" in sentences
     assert "trials a problem: 13.0 (aim: at most 12), not reached" in sentences
-    assert bench_report.won_otherwise(s, "tf32")[0].startswith("2 of 3 are f16 products under a guard")
 
 
 def test_the_readmes_sentence_says_what_stands_without_guards_and_whether_the_aim_of_seconds_is_met(bench):
@@ -111,14 +110,6 @@ def test_speedup_and_gap_are_of_the_best_trial_over_the_best_baseline(bench):
     first = {"problem": "matmul_square", "class": "tf32", "speedup": 1.778, "over": "torch.compile", "gap": 1.8}
     assert figure.rows[0] == first
     assert len(figure.rows) == 2 and json.dumps(figure.figure)
-
-
-def test_the_gallery_gets_figures_rows_and_where_they_are_from(bench):
-    page = bench_report.page(bench, "bench-x.json")
-    one = page["classes"]["tf32"]
-    assert page["from"] == "bench-x.json" and page["driver"] == "580" and "bench suite59" in page["command"]
-    assert {len(r) for r in one["rows"]} == {len(one["head"])} and len(one["rows"]) == 3
-    assert one["fast_p"]["rows"] and page["speedup_gap"]["figure"]["data"]
 
 
 def test_a_table_goes_between_its_marks_and_nowhere_else():

@@ -86,10 +86,6 @@ def test_a_compiled_function_is_what_it_compiles():
     assert ops(graph("return torch.compile(lambda x: x * 2)(args[0])")) == ["mul"]
 
 
-def test_tensors_inside_a_list_are_asked_for_alone():
-    assert "give each of them as a separate argument" in refused("return args[0][0]", f"[{X}, {X}]").reason
-
-
 @pytest.mark.parametrize(
     ("forward", "what"),
     [

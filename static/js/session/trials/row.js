@@ -4,7 +4,7 @@ import { className, time, times } from "../../format.js";
 import { mark } from "../../marks.js";
 import { tr } from "../../texts.js";
 import { counts, STEPS, timeOf } from "../view.js";
-import { builtBy, classWords, describe, doing, failedWord, untimedWords, VERDICT } from "../words.js";
+import { builtBy, classWords, describe, doing, failedWord, launchBinds, untimedWords, VERDICT } from "../words.js";
 
 /** The verdict beside the time, its evidence behind it. A clean one without evidence (older logs) shows nothing. */
 export function verdict(judged, words = tr(VERDICT[judged.verdict] ?? judged.verdict)) {
@@ -23,6 +23,9 @@ function pips(one) {
 
 function gapOf(one) {
   if (!one.judged || one.judged.gap === null) return null;
+  if (launchBinds(one.judged)) {
+    return h("span", { title: tr("A kernel’s launch takes about 4 µs, far more than the limit") }, tr("· launches"));
+  }
   const whose = one.roof && one.roof !== one.cls ? className(one.roof) : tr("its precision class");
   const title = tr("time ÷ speed-of-light limit of {whose}", { whose });
   return h("span", { title }, tr("· {gap}× limit", { gap: one.judged.gap.toFixed(2) }));

@@ -9,7 +9,7 @@ const GAP = 2; // px between two rows, as in css/session.css
 export class RowWindow {
   /** `list`: the element of the rows; `scroller`: what it scrolls in, where the page itself does not. */
   constructor(list, scroller) {
-    Object.assign(this, { list, scroller, order: [], heights: new Map(), sum: 0 });
+    Object.assign(this, { list, scroller, order: [], heights: new Map(), sum: 0, stale: true });
   }
 
   /** Whether `scroller` scrolls, and not the page. */
@@ -50,17 +50,23 @@ export class RowWindow {
     return [from, from + WHOLE];
   }
 
-  /** Draws the rows of `order` (keys) that are in sight. `node(key)`: the row, the same one each time. */
+  /**
+   * Draws the rows of `order` (keys) that are in sight. `node(key)`: the row, the same one each time, up to date;
+   * it sets `stale` if the row may be higher or lower now. The layout is read before anything is written.
+   */
   draw(order, node) {
+    const isLonger = order.length !== this.order.length;
     this.order = order;
     const [from, to] = this.range();
+    const tops = this.tops();
     const rows = order.slice(from, to).map(node);
+    const { children } = this.list;
+    const isSame = rows.length === children.length && rows.every((row, i) => row === children[i]);
+    if (isSame && !isLonger && !this.stale) return;
+    this.stale = false;
     const wanted = new Set(rows);
-    const inSight = this.sight[0];
-    const isInSight = (row) => wanted.has(row) && row.getBoundingClientRect().bottom > inSight;
-    const isScrolled = this.list.getBoundingClientRect().top < inSight; // before, rows may come in above others
-    const stays = isScrolled ? [...this.list.children].find(isInSight) : null;
-    const before = stays?.getBoundingClientRect().top;
+    const stays = [...tops.keys()].find((row) => wanted.has(row));
+    const before = tops.get(stays);
     for (const old of [...this.list.children]) {
       if (wanted.has(old)) continue;
       if (old.contains(document.activeElement)) this.list.focus({ preventScroll: true });
@@ -81,6 +87,17 @@ export class RowWindow {
     if (stays) this.scroll(stays.getBoundingClientRect().top - before);
   }
 
+  /** The drawn rows that end in sight, and the px of their tops; none above which rows may come in unseen. */
+  tops() {
+    const [inSight] = this.sight, tops = new Map();
+    if (this.list.getBoundingClientRect().top >= inSight) return tops;
+    for (const row of this.list.children) {
+      const { top, bottom } = row.getBoundingClientRect();
+      if (bottom > inSight) tops.set(row, top);
+    }
+    return tops;
+  }
+
   measured(key, height) {
     if (!height) return; // the pane is not shown
     this.sum += height - (this.heights.get(key) ?? 0);
@@ -88,6 +105,9 @@ export class RowWindow {
   }
 
   pad(above, below) {
+    const space = `${above} ${below}`;
+    if (space === this.space) return; // the same value set again costs a layout too
+    this.space = space;
     this.list.style.setProperty("--above", `${above}px`);
     this.list.style.setProperty("--below", `${below}px`);
   }

@@ -10,17 +10,20 @@ import { RowWindow, WHOLE } from "./row_window.js";
 const TYPED = "input, textarea, select, button, [contenteditable=true], dialog, [role=tab], .cm-editor, summary";
 
 export class Timeline {
-  /** `choose(n)`: a person selects a trial; `place`: {order, show, find}, what the list shows (order.js). */
+  /** `choose(n, byKey)`: a person selects a trial; `place`: {order, show, find}, what the list shows (order.js). */
   constructor(choose, place = {}) {
     Object.assign(this, { choose, place, list: $("timeline"), scroller: $("timeline-scroll"), order: [] });
     this.news = $("timeline-news");
-    this.rows = new Map(); // number -> {node, key}
+    this.rows = new Map(); // number -> {node, key}, of the rows in the document
     this.window = new RowWindow(this.list, this.scroller);
     this.list.addEventListener("click", (e) => this.pick(e.target.closest(".trial")));
     addEventListener("keydown", (e) => this.key(e));
     const again = throttle(() => this.view && this.redraw(), 30);
     for (const node of [this.scroller, document]) node.addEventListener("scroll", again, { passive: true });
-    new ResizeObserver(again).observe(this.scroller);
+    new ResizeObserver(() => {
+      this.window.stale = true; // rows of another width have other heights
+      again();
+    }).observe(this.scroller);
   }
 
   pick(node) {
@@ -42,7 +45,7 @@ export class Timeline {
     e.preventDefault();
     const at = this.order.indexOf(this.selected);
     const to = end ?? (at < 0 ? 0 : Math.min(this.order.length - 1, Math.max(0, at + step)));
-    this.choose(this.order[to]);
+    this.choose(this.order[to], true);
     this.reveal(this.order[to]);
   }
 
@@ -65,14 +68,23 @@ export class Timeline {
     this.over = Boolean(view.end);
   }
 
+  /** Marks trial `n` as the selected one. The rest of the page may follow later. */
+  select(n) {
+    const before = this.selected;
+    this.selected = n;
+    for (const one of [before, n]) if (this.rows.has(one) && this.view.trials.has(one)) this.row(one);
+  }
+
   /** Another order or choice of trials: from its first row. */
   rearrange() {
+    this.window.stale = true;
     this.list.replaceChildren();
     this.scroller.scrollTop = 0;
   }
 
   redraw() {
     this.window.draw(this.order, (n) => this.row(n));
+    for (const [n, { node }] of this.rows) if (!node.isConnected) this.rows.delete(n);
     if (!this.order.includes(this.selected) && this.list.firstElementChild) this.list.firstElementChild.tabIndex = 0;
   }
 
@@ -88,13 +100,15 @@ export class Timeline {
     }
     if (row.key !== key) {
       row.key = key;
+      this.window.stale = true;
       row.node.replaceChildren(...content(one, isBest));
       row.node.dataset.state = stateOf(one);
       row.node.title = one.why ? tr("{trial}. Why: {why}", { trial: describe(one), why: one.why }) : describe(one);
     }
     const now = String(n === this.selected);
     if (row.node.getAttribute("aria-current") !== now) row.node.setAttribute("aria-current", now);
-    row.node.tabIndex = n === this.selected ? 0 : -1;
+    const tab = n === this.selected ? 0 : -1;
+    if (row.node.tabIndex !== tab) row.node.tabIndex = tab;
     return row.node;
   }
 

@@ -1,0 +1,229 @@
+"""A module with programs in place of its regions, which is otherwise the original: its class, its parameters and
+buffers, the same `state_dict`.
+
+For inference: results have no gradient. Under torch.compile, torch.export and on CPU tensors the programs are operators
+(_operators.py); on a CPU, PyTorch computes them.
+"""
+
+import contextlib
+import copy
+import functools
+import importlib
+import json
+from pathlib import Path
+
+import torch
+from torch.utils import _pytree
+
+from . import _compose, _operators
+
+_HERE = Path(__file__).resolve().parent
+WHOLE = json.loads((_HERE / "composition.json").read_text(encoding="utf-8"))
+_PLAIN = -1 if WHOLE.get("values") else WHOLE["arguments"]  # how many arguments are all tensors
+_MODAL = (torch.nn.modules.batchnorm._NormBase, torch.nn.modules.dropout._DropoutNd)
+
+
+@functools.cache
+def programs():
+    """Name -> program, each with its operator."""
+    known = {}
+    for step in WHOLE["steps"]:
+        if "program" not in step:
+            continue
+        name = step["program"]
+        load = functools.partial(_load, name)
+        written = _compose.Writer({**WHOLE, "rest": ""}, {}).reference(step)
+        if written is None:
+            reference = functools.partial(_no_reference, name)
+        else:
+            reference = _compose.function(*written, f"<{__package__}.{name} on the CPU>")
+        results = [(tuple(shape), _compose.dtype_of(dtype)) for _, shape, dtype in step["makes"]]
+        operator = _operators.operator(step["operator"], len(step["reads"]), results, load, reference)
+        known[name] = _compose.Program(load, operator)
+    return known
+
+
+@functools.cache
+def _load(name):
+    return importlib.import_module(f"{__package__}.{name}").load()
+
+
+def _no_reference(name, *inputs):
+    raise NotImplementedError(f"{name} does less work than the module's operations; it runs on a GPU only")
+
+
+_FORWARDS = {}  # a plain dictionary, since torch.compile looks through a cached function
+
+
+def forward(direct):
+    """The composed forward: of the module and its tensors, returns a tuple."""
+    if direct not in _FORWARDS:
+        text, names = _compose.Writer(WHOLE, programs(), direct).forward()
+        how = "launching" if direct else "operators"
+        _FORWARDS[direct] = _compose.function(text, names, f"<{__package__}, {how}>")
+    return _FORWARDS[direct]
+
+
+class _Calls:
+    """What an instance keeps between calls. A copy of the module begins with none of it."""
+
+    def __init__(self):
+        self.bound, self.spec, self.settled, self.modal = {}, None, not WHOLE["settled"], False
+
+    def __deepcopy__(self, memo):
+        calls = _Calls()
+        calls.spec, calls.settled, calls.modal = self.spec, self.settled, self.modal
+        return calls
+
+    def __reduce__(self):
+        return _Calls, ()
+
+
+class DropIn(torch.nn.Module):
+    """Mixed in before the original's class. `_prepare` runs once, after the original's `__init__`."""
+
+    def _prepare(self, spec=None):
+        """`spec`: how forward returns its results (torch.utils._pytree), if that is known."""
+        calls = self.__dict__["_ucutlass"] = _Calls()
+        calls.modal = any(isinstance(m, _MODAL) for m in self.modules())
+        if calls.settled:
+            self._find_state()
+        calls.spec = _uncommon(spec if spec is not None else _result_spec(self))
+        forward(False)  # written now, since torch.compile does not trace the writing
+
+    def _find_state(self):
+        for t in WHOLE["tensors"].values():
+            if t["kind"] == "buffer":
+                _as_buffer(self, t["path"])
+        _find_constants(self)
+
+    def forward(self, *inputs, **named):
+        calls = self._ucutlass
+        if named or len(inputs) != _PLAIN:
+            inputs = _tensors_of(self, inputs, named)
+        if calls.modal and self.training:
+            raise RuntimeError("this module was optimised for inference: call .eval() before forward")
+        if torch.compiler.is_compiling():
+            if not calls.settled:
+                raise RuntimeError("its first call makes tensors that later calls read: call it once, then compile it")
+            with contextlib.nullcontext() if torch.compiler.is_exporting() else torch.no_grad():
+                return _shaped(calls, _FORWARDS[False](self, *inputs))
+        if not calls.settled:  # PyTorch computes the call that makes tensors which later calls read
+            with torch.no_grad():
+                results = super().forward(*inputs)
+            self._find_state()
+            calls.settled = True
+            return results
+        direct = _launches(inputs[0])
+        grad = torch.is_grad_enabled()
+        if grad:
+            if any(x.requires_grad for x in inputs):
+                raise RuntimeError("an input requires a gradient, which programs do not compute; call the original")
+            torch._C._set_grad_enabled(False)
+        try:
+            return _shaped(calls, forward(direct)(self, *inputs))
+        finally:
+            if grad:
+                torch._C._set_grad_enabled(True)
+
+
+def _launches(x):
+    """Whether programs run by themselves: on plain CUDA tensors, with nobody who watches PyTorch's operators."""
+    return type(x) is torch.Tensor and x.is_cuda and not torch._C._len_torch_dispatch_stack()
+
+
+def drop_in(model, spec=None):
+    """A module that computes what `model` does, sharing its parameters, buffers and submodules."""
+    own = copy.copy(model)
+    own.__class__ = type(f"Optimized{type(model).__name__}", (DropIn, type(model)), {"__module__": __name__})
+    own._prepare(spec)
+    return own
+
+
+def _shaped(calls, results):
+    if calls.spec is not None:
+        return _pytree.tree_unflatten(list(results), calls.spec)
+    return results[0] if len(results) == 1 else results
+
+
+def _tensors_of(module, inputs, named):
+    """The tensors among the arguments, in the order in which the module was traced."""
+    import inspect
+
+    if named:
+        own = inspect.signature(super(DropIn, module).forward)
+        try:
+            inputs = tuple(own.bind(*inputs, **named).arguments.values())
+        except TypeError as e:
+            raise TypeError(f"forward of {type(module).__name__}: {e}") from None
+    leaves = _pytree.tree_leaves(inputs)
+    tensors = tuple(x for x in leaves if torch.is_tensor(x))
+    if len(tensors) != WHOLE["arguments"]:
+        raise TypeError(f"this module was optimised for {WHOLE['arguments']} tensors, not {len(tensors)}")
+    values = [x for x in leaves if not torch.is_tensor(x)]
+    if "values" in WHOLE and values != WHOLE["values"]:
+        raise ValueError(f"this module was optimised for the other arguments {WHOLE['values']}, not {values}")
+    return tensors
+
+
+def _uncommon(spec):
+    """None for the results that `_shaped` gives without a spec: one tensor, or a tuple of several."""
+    if spec is None or spec.is_leaf():
+        return None
+    plain = spec.type is tuple and all(child.is_leaf() for child in spec.children())
+    return None if plain and spec.num_leaves > 1 else spec
+
+
+def _result_spec(module):
+    """How the original's forward returns its results, from a call of a copy on the meta device; None if that fails."""
+    memo = {}
+    for t in (*module.parameters(), *module.buffers()):
+        memo[id(t)] = torch.empty_like(t, device="meta")
+        if isinstance(t, torch.nn.Parameter):
+            memo[id(t)] = torch.nn.Parameter(memo[id(t)], requires_grad=False)
+    try:
+        with torch.no_grad(), torch.device("meta"):
+            twin = copy.deepcopy(module, memo)
+            spec = _pytree.tree_flatten(super(DropIn, twin).forward(*_examples("meta")))[1]
+    except Exception:
+        return None
+    return spec if spec.num_leaves == len(WHOLE["returned"]) else None
+
+
+def _examples(device):
+    rows = [WHOLE["tensors"][name] for name in WHOLE["inputs"]]
+    return [torch.empty(t["shape"], dtype=_compose.dtype_of(t["dtype"]), device=device) for t in rows]
+
+
+def _as_buffer(module, path):
+    """Make a buffer of a plain attribute that forward writes, outside of the `state_dict`."""
+    prefix, _, name = path.rpartition(".")
+    owner = module.get_submodule(prefix)
+    if name not in owner._buffers and name in vars(owner):
+        owner.register_buffer(name, vars(owner).pop(name).clone(), persistent=False)
+
+
+def _find_constants(module):
+    """Keep the tensors that only the graph names, such as a literal in forward, as buffers outside of the
+    `state_dict`. torch.export names them again as it did when the module was traced."""
+    lost = [t for t in WHOLE["tensors"].values() if t["kind"] == "constant" and not _has(module, t["path"])]
+    if not lost:
+        return
+    device = next((p.device for p in (*module.parameters(), *module.buffers())), torch.device("cpu"))
+    original = copy.copy(module)
+    original.__class__ = type(module).__mro__[type(module).__mro__.index(DropIn) + 1]
+    with torch.no_grad(), device:
+        constants = torch.export.export(original, tuple(_examples(device)), strict=False).constants
+    for t in lost:
+        value = constants.get(t["path"])
+        if value is None or list(value.shape) != t["shape"]:
+            version = torch.__version__
+            raise RuntimeError(f"PyTorch {version} does not export {t['path']}, a tensor that forward makes")
+        module.register_buffer(t["path"].replace(".", "_"), value.to(device), persistent=False)
+
+
+def _has(module, path):
+    try:
+        return torch.is_tensor(_compose.state(module, path))
+    except (AttributeError, IndexError, ValueError):
+        return False

@@ -1,0 +1,281 @@
+"""`optimize`: a session on a live module, and the module that comes of it."""
+
+from __future__ import annotations
+
+import contextlib
+import copy
+import hashlib
+import importlib
+import inspect
+import json
+import os
+import sys
+import time
+import traceback
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch.utils import _pytree
+
+from engine import progress
+from engine.export import ExportError, forms, history
+from engine.export.composition import Whole
+from engine.session import recording
+from engine.session.runner import BadSpec, SessionSpec, run
+from engine.trace import capture, exported
+from engine.trace.explain import explain
+from engine.trace.load import Bad
+from engine.trace.state import State
+from engine.words import baseline_name
+from sol.graph import OpGraph
+
+from . import source
+from .errors import OptimizeError
+from .report import Report
+
+NATIVE = {torch.float16: "f16", torch.bfloat16: "bf16"}  # the class of a module whose parameters are of this type
+PLAIN = (bool, int, float, str, type(None))
+
+
+@dataclass(frozen=True)
+class Live:
+    """A module as it was traced here: its graph, its tensors by their names in the graph, its tensor arguments, the
+    other ones (None if one is no plain value), and how it returns its results."""
+
+    graph: OpGraph
+    values: dict[str, torch.Tensor]
+    inputs: tuple[torch.Tensor, ...]
+    others: tuple[Any, ...] | None
+    spec: Any
+
+
+def optimize(
+    module: torch.nn.Module,
+    inputs: Any,
+    *,
+    classes: str | Sequence[str] | None = None,
+    seconds: float = 120.0,
+    device: str | None = None,
+    verbose: bool = True,
+    **fields: Any,
+) -> torch.nn.Module:
+    """A module that computes what `module` does, faster, for inputs of these shapes; `.report` says how much faster.
+
+    `inputs`: the arguments of forward: a tensor, a list or tuple of arguments, or a dictionary of named ones.
+    `classes`: the precision classes allowed (tf32, f16, bf16, fp8); None: tf32, or the type of a half-precision module.
+    `seconds`: of searching. `device`: cuda, or modelled:h200 for a prediction; None: the GPU where there is one.
+    `fields`: others of a session (`trials`, `strategy`, `seed`, ...). The result shares the parameters of `module`, and
+    is for inference. Where no program is faster it is the module itself. Raises OptimizeError.
+    """
+    arguments = _checked(module, inputs)
+    live = trace(module, arguments)
+    if classes is None:
+        classes = (NATIVE.get(next((p.dtype for p in module.parameters()), None), "tf32"),)
+    device = device or ("cuda" if torch.cuda.is_available() else "modelled:h200")
+    title = fields.pop("title", type(module).__name__)
+    try:
+        text = source.write(title, live.graph, live.values, live.inputs)
+        names = (classes,) if isinstance(classes, str) else tuple(classes)
+        spec = SessionSpec(title=title, source=text, device=device, classes=names, **fields)
+    except (source.NotWritten, BadSpec) as e:
+        raise OptimizeError(str(e)) from None
+    log = _folder() / "sessions" / f"{title}-{time.strftime('%Y%m%d-%H%M%S')}-{os.getpid()}.jsonl"
+    collected, over = _session(spec, seconds, verbose, log)
+    ending = f"the {seconds:g} s are used up" if over else collected.view.end.reason
+    return _result(module, live, collected, Report(title, "", "", reason=ending, source=text, log=log))
+
+
+# ---- what comes in ----
+
+
+def _checked(module: Any, inputs: Any) -> tuple[Any, ...]:
+    """The arguments of forward, in order. Raises OptimizeError for what no session could run."""
+    if not isinstance(module, torch.nn.Module):
+        raise OptimizeError(f"`module` must be a torch.nn.Module, not a {type(module).__name__}")
+    if module.training:
+        raise OptimizeError("the module is in training mode, and programs are for inference: call .eval() first")
+    arguments = _arguments(module, inputs)
+    tensors = [x for x in _pytree.tree_leaves(arguments) if torch.is_tensor(x)]
+    if not tensors:
+        raise OptimizeError("`inputs` hold no tensor: give the arguments of forward, for example [x]")
+    homes = {t.device for t in (*module.parameters(), *module.buffers())}
+    if len(homes) > 1:
+        raise OptimizeError(f"the module lies on {_listed(homes)}; move all of it to one device with .to()")
+    away = {x.device for x in tensors} - (homes or {tensors[0].device})
+    if away:
+        home = next(iter(homes), tensors[0].device)
+        raise OptimizeError(f"the module is on {home} and an input on {_listed(away)}; move one of them with .to()")
+    return arguments
+
+
+def _arguments(module: torch.nn.Module, inputs: Any) -> tuple[Any, ...]:
+    if torch.is_tensor(inputs):
+        return (inputs,)
+    if isinstance(inputs, Mapping):
+        try:
+            bound = inspect.signature(module.forward).bind(**inputs)
+        except TypeError as e:
+            raise OptimizeError(f"forward of {type(module).__name__} does not take these inputs: {e}") from None
+        bound.apply_defaults()
+        last = max(i for i, name in enumerate(bound.arguments) if name in inputs)
+        return tuple(bound.arguments.values())[: last + 1]
+    if isinstance(inputs, (list, tuple)):
+        return tuple(inputs)
+    raise OptimizeError(f"`inputs` must be a tensor, a list, a tuple or a dictionary, not a {type(inputs).__name__}")
+
+
+def _listed(devices: set[Any]) -> str:
+    return " and ".join(sorted(map(str, devices)))
+
+
+def trace(module: torch.nn.Module, arguments: tuple[Any, ...]) -> Live:
+    """The module's graph, by torch.export in this process. Raises OptimizeError."""
+    before = State(module)
+    try:
+        program = exported.export(module, arguments)
+        graph_capture = capture.Capture(program)
+        graph = OpGraph.from_json(json.dumps(graph_capture.graph()))
+        constants = graph_capture.constants()
+    except Exception as e:
+        why = e.reason if isinstance(e, Bad) else explain(e, "torch.export").reason
+        raise OptimizeError(f"PyTorch cannot trace {type(module).__name__}{_place(e)}: {why}") from None
+    finally:
+        before.restore()
+    if not graph.ops:
+        raise OptimizeError("the module computes nothing: its outputs are its inputs")
+    leaves = _pytree.tree_leaves(arguments)
+    others = tuple(x for x in leaves if not torch.is_tensor(x))
+    values = {
+        t.name: _tensor(module, t.path, constants)
+        for t in graph.tensors.values()
+        if t.kind in ("parameter", "buffer", "constant")
+    }
+    return Live(
+        graph,
+        values,
+        tuple(x for x in leaves if torch.is_tensor(x)),
+        others if all(isinstance(x, PLAIN) for x in others) else None,
+        program.call_spec.out_spec,
+    )
+
+
+def _place(error: BaseException) -> str:
+    """The last line of the module's own files that an exception passed, for a message."""
+    others = (torch.__file__, exported.__file__, __file__, os.__file__)  # PyTorch, the engine, this package, Python
+    folders = tuple(str(Path(file).parent) for file in others)
+    own = [f for f in traceback.extract_tb(error.__traceback__) if not f.filename.startswith(folders)]
+    return f" (line {own[-1].lineno} of {Path(own[-1].filename).name})" if own else ""
+
+
+def _tensor(module: torch.nn.Module, path: str, constants: Mapping[str, Any]) -> torch.Tensor:
+    value: Any = module
+    for part in path.split("."):
+        value = value[int(part)] if isinstance(value, (list, tuple)) else getattr(value, part, None)
+        if value is None:
+            return constants[path]
+    return value
+
+
+# ---- the session ----
+
+
+def _session(spec: SessionSpec, seconds: float, verbose: bool, log: Path) -> tuple[progress.Collected, bool]:
+    """A whole session, and whether it was stopped after so many seconds. Raises OptimizeError where it is refused or
+    fails."""
+    log.parent.mkdir(parents=True, exist_ok=True)
+    until, stopped = time.monotonic() + seconds, []
+
+    def control() -> list[tuple[str, dict]]:
+        if time.monotonic() < until or stopped:
+            return []
+        stopped.append(True)
+        return [("stop", {})]
+
+    with contextlib.ExitStack() as stack:
+        collected = progress.Collected(stack.enter_context(recording.Writer(log)))
+        display = stack.enter_context(progress.Display()) if verbose else None
+        for emitted in stack.enter_context(contextlib.closing(run(spec, control=control, local_user=True))):
+            collected.add(emitted)
+            if display is not None:
+                display.show(emitted.event)
+    end = collected.view.end
+    if end is None or end.state in ("refused", "failed"):
+        raise OptimizeError(end.reason if end is not None else "the session did not come to its end")
+    return collected, bool(stopped) and end.state == "stopped"
+
+
+# ---- what comes out ----
+
+
+def _result(module: torch.nn.Module, live: Live, collected: progress.Collected, report: Report) -> torch.nn.Module:
+    view = collected.view
+    best = view.headline
+    report = replace(
+        report, device=view.device.get("title") or view.device.get("name", ""), kind=view.device.get("kind", ""),
+        bounds_ms=dict(view.bounds), trials=len(view.trials), seconds=view.end.seconds or 0.0,
+    )  # fmt: skip
+    if best is None or best.form == "kernel":
+        theirs = min((b for b in view.baselines if b.ms is not None), key=lambda b: b.ms, default=None)
+        fast = copy.copy(module)
+        if theirs is not None:
+            name = baseline_name(theirs.name)
+            report = replace(report, ms=theirs.ms, pytorch_ms=theirs.ms, baseline=name, speedup=1.0)
+    else:
+        whole = _own(collected, live)
+        fast = _imported(whole).optimized(module, live.spec)
+        report = replace(
+            report, cls=best.cls, ms=best.judged.ms, speedup=best.judged.speedup,
+            pytorch_ms=best.measured.baseline_ms, baseline=baseline_name(best.judged.baseline),
+            programs=tuple(_words(p) for p in whole.placed), pytorch=tuple(op.op for op in whole.rest),
+        )  # fmt: skip
+    fast.__dict__["report"] = report
+    return fast
+
+
+def _own(collected: progress.Collected, live: Live) -> Whole:
+    """The composition that the session found best, on the tensors of the module itself."""
+    rows = [(e.KIND, progress.events.encode(e)) for _, _, e in collected.rows]
+    whole = history.of_session(rows, collected.blobs.get, drawn=False)
+    if not isinstance(whole, Whole):
+        raise ExportError("the session does not say which tensors its programs read")
+    graph, tensors = whole.graph, dict(whole.graph.tensors)
+    own = {source.attribute(name): live.graph.tensors[name] for name in live.values}
+    for name, t in tensors.items():
+        if t.path in own:
+            tensors[name] = replace(t, path=own[t.path].path, kind=own[t.path].kind)
+    graph = replace(graph, tensors=tensors)
+    texts = "".join(p.program.text for p in whole.placed) + graph.to_json()
+    title = f"{whole.title} {hashlib.sha256(texts.encode()).hexdigest()[:8]}"
+    return replace(whole, title=title, module=None, graph=graph, values=live.others, results=None, figures={})
+
+
+def _words(placed: Any) -> str:
+    region = dict(placed.program.region or {})
+    what = region.get("words") or "the whole module"
+    return f"{placed.name}: {what} ({placed.program.backend}, {placed.program.cls})"
+
+
+def _imported(whole: Whole) -> Any:
+    """The package of a composition, written below the cache and imported."""
+    folder = _folder() / "optimized"
+    name = f"ucutlass_{whole.stem}"
+    if not (folder / name / "composition.json").exists():
+        for path, text in forms.files(whole).items():
+            file = folder / path.partition("/")[2]
+            if file.relative_to(folder).parts[0] == name:
+                file.parent.mkdir(parents=True, exist_ok=True)
+                file.write_text(text, encoding="utf-8")
+    if str(folder) not in sys.path:
+        sys.path.append(str(folder))
+    importlib.invalidate_caches()
+    return importlib.import_module(name)
+
+
+def _folder() -> Path:
+    return Path(os.environ.get("UCUTLASS_CACHE") or Path.home() / ".cache" / "ucutlass")
+
+
+__all__ = ["Live", "optimize", "trace"]

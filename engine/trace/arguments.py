@@ -1,0 +1,51 @@
+"""Example inputs of any structure: named, keyword-only, or inside lists, tuples and dictionaries.
+
+The rest of the engine knows a module's inputs as a flat tuple. Where the text gives another structure, its class gets a
+forward that takes the flat tuple, puts the structure together again and calls the text's own forward.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable
+from typing import Any
+
+_POSITIONAL = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
+
+
+class NotAnArgument(ValueError):
+    """A name that forward does not have."""
+
+
+def by_name(forward: Callable[..., Any], values: dict[str, Any]) -> tuple[tuple, dict[str, Any]]:
+    """(positional, keyword) arguments of a call with these names: positional up to the first argument that is left
+    out. Raises NotAnArgument with a sentence."""
+    parameters = list(inspect.signature(forward).parameters.values())[1:]
+    takes_any = any(p.kind is p.VAR_KEYWORD for p in parameters)
+    named = [p.name for p in parameters if p.kind not in (p.VAR_KEYWORD, p.VAR_POSITIONAL)]
+    if not takes_any and (unknown := [name for name in values if name not in named]):
+        raise NotAnArgument(f"forward has no argument {unknown[0]!r}; it has {', '.join(named)}.")
+    positional: list[Any] = []
+    for p in parameters:
+        if p.kind not in _POSITIONAL or p.name not in values:
+            break
+        positional.append(values[p.name])
+    return tuple(positional), {n: v for n, v in values.items() if n not in named[: len(positional)]}
+
+
+def flattened(cls: type, args: tuple, kwargs: dict[str, Any]) -> tuple[Any, ...]:
+    """The inputs as a flat tuple. If they have another structure, `cls.forward` takes them flat from now on."""
+    from torch.utils._pytree import tree_flatten, tree_unflatten
+
+    leaves, spec = tree_flatten((args, kwargs))
+    own = getattr(cls.forward, "own_forward", cls.forward)
+    if not kwargs and not any(isinstance(value, (list, tuple, dict)) for value in args):
+        return args
+
+    def forward(self: Any, *values: Any) -> Any:
+        positional, named = tree_unflatten(values, spec)
+        return own(self, *positional, **named)
+
+    forward.own_forward = own
+    cls.forward = forward
+    return tuple(leaves)

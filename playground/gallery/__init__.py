@@ -1,0 +1,1 @@
+"""The gallery: recordings worth seeing, the results of the suite, two sessions side by side."""

@@ -1,0 +1,81 @@
+"""The gallery's pages. `boot` is the one object that a page's script reads.
+
+gallery.html      worth = playground.gallery.worth.Card; sessions = rows as playground.api.listed;
+                  studies = static/data/studies.json; boot = {sessions, bench: whether there is data/bench.json,
+                  recordings: {problem of the suite: id of a recording of the same module}}
+compare.html      as playground.gallery.compare.context has it, or links = {a, b} and error without two sessions;
+                  boot = {compared: [{letter, id}]}
+problem.html      problem = playground.gallery.suite.Problem; recordings = sessions of the same module; classes =
+                  [(class, name)]; class_name; code = the program in colour; editor = its address in the editor
+"""
+
+from __future__ import annotations
+
+import json
+
+from django.http import Http404, HttpRequest, HttpResponse
+from django.shortcuts import render
+from django.views.decorators.http import require_safe
+
+from engine.words import class_name
+from playground import api, conf
+from playground.access import answers, limits
+from playground.access.answers import Refused
+from playground.gallery import compare as comparing
+from playground.gallery import suite, worth
+from playground.gallery.sides import side
+from playground.language.reference import highlight, in_editor
+from playground.models import Session
+from playground.views import find, private
+
+STUDIES = conf.ROOT / "static" / "data" / "studies.json"  # by hand: what the studies published, and ours beside it
+
+
+@require_safe
+def gallery(request: HttpRequest) -> HttpResponse:
+    recorded = _recorded()
+    rows = [api.listed(session) for session in recorded]
+    same = {name: sessions[0].id for name, sessions in suite.recordings(recorded).items()}
+    boot = {"sessions": rows, "bench": suite.published() is not None, "recordings": same}
+    studies = json.loads(STUDIES.read_text(encoding="utf-8"))
+    context = {"worth": worth.cards(recorded), "sessions": rows, "studies": studies, "boot": boot}
+    return render(request, "gallery.html", context)
+
+
+@require_safe
+def problem(request: HttpRequest, name: str) -> HttpResponse:
+    """A problem of the suite in a class (?class=f16): its best program, the code that it becomes, and every trial."""
+    shown = suite.problem(name, request.GET.get("class", ""))
+    if shown is None:
+        raise Http404("The suite has no such problem. All of them are in the table of the gallery.")
+    program = shown.program
+    context = {"problem": shown, "recordings": suite.recordings(_recorded()).get(name, [])}
+    context |= {"classes": [(cls, class_name(cls)) for cls in shown.classes], "class_name": class_name(shown.cls)}
+    context |= {"code": highlight(program.text), "editor": in_editor(program.text)} if program else {}
+    return render(request, "problem.html", context)
+
+
+@require_safe
+@private
+def compare(request: HttpRequest) -> HttpResponse:
+    """Two sessions side by side (?a=LINK&b=LINK), to whoever has the view links of both; without them, a form."""
+    links = {letter: request.GET.get(letter, "")[:400] for letter in "ab"}
+    try:
+        names = {letter: comparing.name_of(link) for letter, link in links.items()}
+    except Refused as e:
+        text = f"{e.body['error']} {e.body['fix']}"
+        return render(request, "compare.html", {"links": {}, "error": text}, status=e.status)
+    if not all(names.values()) or names["a"] == names["b"]:
+        same = names["a"] and names["a"] == names["b"]
+        error = "Both links are of the same session. Give two different ones." if same else ""
+        return render(request, "compare.html", {"links": links, "error": error})
+    if wait := limits.checks.wait(limits.address(request)):
+        raise answers.too_many("comparisons", wait)
+    a, b = (side(letter.upper(), find(request, name, id=name)) for letter, name in names.items())
+    boot = {"compared": [{"letter": one.letter, "id": one.session.id} for one in (a, b)]}
+    shown = comparing.context(a, b, request.GET.get("class", ""))
+    return render(request, "compare.html", shown | {"links": names, "boot": boot})
+
+
+def _recorded() -> list[Session]:
+    return list(Session.objects.filter(recorded=True).order_by("title"))

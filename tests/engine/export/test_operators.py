@@ -1,0 +1,99 @@
+"""Each program of an exported module is one operator, which torch.compile, torch.export and fake tensors see whole."""
+
+import io
+
+import pytest
+
+torch = pytest.importorskip("torch")
+
+from torch._subclasses.fake_tensor import FakeTensorMode  # noqa: E402
+
+from tests.engine.export.packages import NESTED, TWO_REGIONS, WRITES, exported  # noqa: E402
+
+
+@pytest.fixture(scope="module")
+def two(tmp_path_factory):
+    """(module, its drop-in, its input, their result)"""
+    package, original = exported(TWO_REGIONS, tmp_path_factory.mktemp("two") / "out")
+    model, (x,) = original.Model().eval(), original.get_inputs()
+    with torch.no_grad():
+        return model, package.optimized(model), x, model(x)
+
+
+def operators(graph):
+    return [str(n.target) for n in graph.nodes if "ucutlass" in str(n.target)]
+
+
+@pytest.mark.parametrize("backend", ["eager", "aot_eager"])
+def test_torch_compile_takes_it_in_one_graph(two, backend):
+    _, fast, x, right = two
+    torch._dynamo.reset()
+    compiled = torch.compile(fast, backend=backend, fullgraph=True)
+    assert torch.allclose(compiled(x), right, atol=1e-5)
+
+
+def test_torch_compile_takes_it_inside_another_module(two):
+    _, fast, x, right = two
+    torch._dynamo.reset()
+    graphs = []
+
+    def keep(graph, inputs):
+        graphs.append(graph)
+        return graph.forward
+
+    both = torch.nn.Sequential(fast, torch.nn.Softmax(-1))
+    with torch.no_grad():
+        out = torch.compile(both, backend=keep, fullgraph=True)(x)
+    assert torch.allclose(out, right.softmax(-1), atol=1e-5)
+    assert len(graphs) == 1 and len(operators(graphs[0].graph)) == 2
+
+
+def test_torch_export_keeps_the_operators_and_the_parameters_names(two):
+    model, fast, x, right = two
+    program = torch.export.export(fast, (x,))
+    assert len(operators(program.graph)) == 2 and set(program.state_dict) == set(model.state_dict())
+    file = io.BytesIO()
+    torch.export.save(program, file)
+    file.seek(0)
+    assert torch.allclose(torch.export.load(file).module()(x), right, atol=1e-5)
+
+
+def test_a_fake_tensor_gets_the_shape_without_a_computation(two):
+    _, fast, x, right = two
+    with FakeTensorMode(allow_non_fake_inputs=True) as mode:
+        out = fast(mode.from_tensor(x))
+    assert out.shape == right.shape and out.dtype == right.dtype and type(out) is not torch.Tensor
+
+
+def test_each_operator_keeps_the_contract_of_torch_library(two):
+    for name in dir(torch.ops.ucutlass):
+        if name.startswith("tested_") and "region" in name:
+            operator = getattr(torch.ops.ucutlass, name).default
+            if len(operator._schema.arguments) == 3 and "region_1" in name:
+                inputs = [torch.randn(32, 64), torch.randn(128, 64), torch.randn(128)]
+                torch.library.opcheck(operator, inputs, test_utils=("test_schema", "test_faketensor"))
+                return
+    pytest.fail("no operator of the first region is there")
+
+
+def test_what_forward_writes_is_written_under_torch_compile(tmp_path):
+    package, original = exported(WRITES, tmp_path / "out")
+    model, (x,) = original.Model().eval(), original.get_inputs()
+    fast = package.optimized(model)
+    torch._dynamo.reset()
+    own = original.Model().eval()
+    own.load_state_dict(model.state_dict())
+    compiled = torch.compile(fast, backend="aot_eager", fullgraph=True)
+    with torch.no_grad():
+        for _ in range(3):
+            assert torch.allclose(compiled(x), own(x), atol=1e-4)
+    assert torch.allclose(fast.h, own.h, atol=1e-4) and torch.allclose(fast.seen, own.seen, atol=1e-4)
+
+
+def test_a_dictionary_of_results_passes_torch_compile(tmp_path):
+    package, original = exported(NESTED, tmp_path / "out")
+    model, inputs = original.Model().eval(), original.get_inputs()
+    torch._dynamo.reset()
+    out = torch.compile(package.optimized(model), backend="aot_eager", fullgraph=True)(*inputs)
+    with torch.no_grad():
+        assert torch.allclose(out["y"], model(*inputs)["y"], atol=1e-4)

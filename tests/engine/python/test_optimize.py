@@ -1,0 +1,108 @@
+"""`ucutlass.optimize`: a module comes back with its report, and each mistake is one sentence."""
+
+import json
+import re
+
+import pytest
+import torch
+import ucutlass
+from torch import nn
+
+from engine.session import recording
+
+
+class Net(nn.Module):
+    def __init__(self, width=1024):
+        super().__init__()
+        self.a, self.b = nn.Linear(width, 4 * width), nn.Linear(4 * width, width)
+
+    def forward(self, x, scale=2.0):
+        h = torch.nn.functional.gelu(self.a(x))
+        return {"y": self.b(torch.cumsum(h, 1)) * scale}
+
+
+@pytest.fixture(scope="module")
+def net():
+    return Net().eval(), torch.randn(256, 1024)
+
+
+def test_the_module_computes_the_same_and_says_that_its_times_are_predicted(net, priced):
+    model, x = net
+    fast = ucutlass.optimize(model, [x], trials=4, verbose=False, device="modelled:h200")
+    report = fast.report
+    assert report.kind == "predicted" and report.speedup > 1 and report.cls == "tf32" and report.ms < report.pytorch_ms
+    assert "predicted by a model" in str(report) and "cumsum" in str(report) and 0 < report.trials <= 4
+    assert json.loads(json.dumps(report.to_dict()))["programs"] == list(report.programs)
+    with torch.no_grad():
+        right, out = model(x)["y"], fast(x)["y"]
+    assert torch.allclose(out, right, atol=1e-4) and isinstance(fast, Net) and fast.a.weight is model.a.weight
+    assert list(fast.state_dict()) == list(model.state_dict())
+    assert recording.read(report.log).rows[-1].kind == "session.ended"
+
+
+def test_named_inputs_and_a_class(net, priced):
+    model, x = net
+    fast = ucutlass.optimize(
+        model, {"scale": 0.5, "x": x}, classes="f16", trials=2, verbose=False, device="modelled:h200"
+    )
+    assert fast.report.cls in ("f16", "") and "f16" in fast.report.bounds_ms
+    with torch.no_grad():
+        assert torch.allclose(fast(x, 0.5)["y"], model(x, 0.5)["y"], atol=1e-3)
+
+
+class Sorts(nn.Module):
+    def forward(self, x):
+        return torch.sort(x, dim=1)[0]
+
+
+def test_where_no_program_is_faster_the_module_itself_comes_back(priced):
+    model, x = Sorts().eval(), torch.randn(8, 8)
+    fast = ucutlass.optimize(model, x, trials=1, verbose=False, device="modelled:h200")
+    assert type(fast) is type(model) and torch.equal(fast(x), model(x)) and not hasattr(model, "report")
+    assert fast.report.cls == "" and "PyTorch stays" in str(fast.report)
+
+
+def test_it_runs_a_real_session_and_stops_in_time():
+    model, x = nn.Sequential(nn.Linear(256, 256), nn.ReLU()).eval(), torch.randn(256, 256)
+    fast = ucutlass.optimize(model, x, seconds=25, trials=1, verbose=False, device="modelled:h200")
+    assert fast.report.seconds < 120 and torch.allclose(fast(x), model(x), atol=1e-4)
+    validated = [r for r in recording.read(fast.report.log).rows if r.kind == "trial.validated"]
+    assert validated or "25 s are used up" in fast.report.reason
+
+
+class Reads(nn.Module):
+    def forward(self, x):
+        return x * 2 if x.sum() > 0 else x
+
+
+class Fails(nn.Module):
+    def forward(self, x):
+        return x @ torch.zeros(3, 3)
+
+
+@pytest.mark.parametrize(
+    ("module", "inputs", "fields", "words"),
+    [
+        (lambda x: x, torch.ones(2), {}, "must be a torch.nn.Module"),
+        (Net(64), torch.ones(2, 64), {}, r"call \.eval\(\) first"),
+        (Net(64).eval(), [], {}, "hold no tensor"),
+        (Net(64).eval(), {"z": torch.ones(2, 64)}, {}, "does not take these inputs"),
+        (Net(64).eval(), "x", {}, "must be a tensor, a list, a tuple or a dictionary, not a str"),
+        (Net(64).eval(), torch.ones(2, 64, device="meta"), {}, "the module is on cpu and an input on meta; move one"),
+        (Net(64).eval(), torch.ones(2, 64), {"classes": "tf64"}, "'tf64' is not one of f32, tf32, f16, bf16, fp8"),
+        (Net(64).eval(), torch.ones(2, 64), {"device": "modelled:x"}, "write cuda, or for a prediction one of"),
+        (Net(64).eval(), torch.ones(2, 64), {"triels": 2}, "triels: no such field"),
+        (
+            Reads().eval(),
+            torch.ones(2),
+            {},
+            "Reads .line .* of test_optimize.py.: .*reads the value",
+        ),
+        (Fails().eval(), torch.ones(2, 2), {}, "PyTorch cannot trace Fails .*same reduction dim"),
+    ],
+)
+def test_each_mistake_is_one_sentence(module, inputs, fields, words):
+    with pytest.raises(ucutlass.OptimizeError) as raised:
+        ucutlass.optimize(module, inputs, verbose=False, **fields)
+    text = str(raised.value)
+    assert re.search(words, text) and "\n" not in text and "Traceback" not in text

@@ -1,0 +1,136 @@
+"""Input of unusual structure, type or size: a session handles it, or says in one sentence what to change."""
+
+import pytest
+
+from engine.devices import SessionRefused
+from engine.evaluate.evaluator import Evaluator
+from engine.session import events
+from engine.session.runner import run
+from engine.session.spec import SessionSpec
+from engine.trace import trace
+from tests.engine.traced import in_copies, once
+from tests.engine.unbuilt import Unbuilt, assert_judged_clean, session
+
+pytestmark = pytest.mark.usefixtures("full_sandbox")
+
+TEXT = """
+import collections, time
+import torch, torch.nn as nn, torch.nn.functional as F
+class Model(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.l = nn.Linear(64, 64)
+        {init}
+    def forward(self, {arguments}):
+        {forward}
+def get_inputs():
+    return {inputs}
+"""
+X = "torch.randn(32, 64)"
+
+
+def text(forward="return F.relu(self.l(x))", inputs=f"[{X}]", arguments="x", init="pass"):
+    body = "\n        ".join(forward.splitlines())
+    return TEXT.format(init=init, arguments=arguments, forward=body, inputs=inputs)
+
+
+def test_named_inputs_reach_the_arguments_of_their_names():
+    """Not the first ones in order: `scale` is left out."""
+    forward = "return F.relu(self.l(x) * scale + mask)"
+    named = text(forward, f"{{'x': {X}, 'mask': {X}}}", "x, scale=3.0, mask=None")
+    (scaled,) = (op for op in once(named).graph.ops if op.op == "mul")
+    assert scaled.attrs["other"] == 3.0
+    assert_judged_clean(session(named))
+
+
+ADDED = "return F.relu(self.l(x) + y)"
+INPUTS = {
+    "keyword only": text(ADDED, f"{{'x': {X}, 'y': {X}}}", "x, *, y"),
+    "any keyword": text("return F.relu(self.l(more['x']) + more['y'])", f"{{'x': {X}, 'y': {X}}}", "**more"),
+    "positional and named": text(ADDED, f"[[{X}], {{'y': {X}}}]", "x, *, y"),
+    "a list of tensors": text("return F.relu(self.l(x[0]) + x[1])", f"[[{X}, {X}]]"),
+    "a dictionary": text("return F.relu(self.l(x['a']) + x['b'])", f"[{{'a': {X}, 'b': {X}}}]"),
+    "a tuple beside a tensor": text("return F.relu(self.l(x) + y[0] * y[1])", f"[{X}, ({X}, 0.5)]", "x, y"),
+    "token ids": text("return F.relu(self.l(self.e(x)))", "[torch.randint(0, 99, (2, 16))]",
+                      init="self.e = nn.Embedding(99, 64)"),
+    "a mask": text("return F.relu(self.l(x)).masked_fill(y, 0.0)", f"[{X}, {X} > 0.5]", "x, y"),
+    "numbers": text("return F.relu(self.l(x)) * y + z", f"[{X}, 0.5, 3]", "x, y, z"),
+}  # fmt: skip
+RESULTS = {
+    "a dictionary": "y = self.l(x)\nreturn {'a': F.relu(y), 'more': {'b': y.tanh()}}",
+    "a nested tuple": "y = self.l(x)\nreturn F.relu(y), (y.tanh(), [y * 2])",
+    "a named tuple": "y = self.l(x)\nreturn collections.namedtuple('Out', 'a b')(F.relu(y), y.tanh())",
+}
+
+
+@pytest.mark.parametrize("name", INPUTS)
+def test_inputs_of_any_structure_are_planned_verified_and_judged(name):
+    assert_judged_clean(session(INPUTS[name]))
+
+
+@pytest.mark.parametrize("name", RESULTS)
+def test_results_of_any_structure_are_planned_verified_and_judged(name):
+    log = session(text(RESULTS[name]))
+    assert_judged_clean(log)
+
+
+def test_a_module_of_integers_says_its_class():
+    log = session(text("return x * 2 + 1", "[torch.randint(0, 9, (32, 64))]"))
+    assert log[-1].state == "refused" and log[-1].reason.endswith("; choose from f32")
+
+
+REFUSED = {
+    "a name that forward does not have": (
+        text(inputs=f"{{'x': {X}, 'mask': {X}}}"), "bad_inputs", "forward has no argument 'mask'; it has x.",
+    ),
+    "an input without elements": (
+        text(inputs="[torch.randn(0, 64)]"), "bad_inputs", "axis 0 has size 0, so there is nothing to compute; give",
+    ),
+    "one inside a dictionary": (
+        text("return self.l(x['a'])", f"[{{'a': {X}, 'b': torch.randn(32, 0)}}]"), "bad_inputs", "input 2 the shape",
+    ),
+    "a buffer without elements": (
+        text("return self.l(torch.cat([self.c, x]))", init="self.register_buffer('c', torch.zeros(0, 64))"),
+        "empty_tensor", "The module's buffer c is a tensor without elements, [0, 64]; give every axis a size from 1.",
+    ),
+    "a slice without elements": (
+        text("return self.l(torch.cat([x[:, :0], x], 1))"), "empty_tensor", "Line 10 (slice) makes a tensor without",
+    ),
+    "nothing beside a tensor": (text("return self.l(x), None"), "not_a_tensor", "nothing (None) beside its tensors"),
+    "too large for any device": (
+        text("return self.w(x)", "[torch.randn(2, 200000)]", init="self.w = nn.Linear(200000, 200000)"),
+        "memory_limit", "The module needs 160 GB for its tensors, the largest being w_weight",
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_what_cannot_be_run_is_refused_with_the_way_out(name):
+    source, code, words = REFUSED[name]
+    with pytest.raises(SessionRefused) as refusal:
+        in_copies(source)
+    assert refusal.value.code == code and words in refusal.value.reason and "\n" not in refusal.value.reason
+
+
+@pytest.mark.parametrize("where", ["forward", "init"])
+def test_a_first_call_that_takes_a_minute_is_told_the_limit_and_what_to_do(where):
+    slow = text("time.sleep(60)\nreturn self.l(x)") if where == "forward" else text(init="time.sleep(60)")
+    with pytest.raises(SessionRefused) as refusal:
+        trace(slow, timeout=3)
+    line = 10 if where == "forward" else 8
+    assert refusal.value.reason == (
+        f"Line {line}: the module did not end within 3 s. Its first call may take no longer: shorten what it does in "
+        "Python, or end its loop."
+    )
+
+
+def test_a_module_that_does_not_fit_the_card_is_told_what_it_needs_and_what_the_card_has():
+    """80 million rows: five tensors of 20 GB at once, on a card of 80 GB."""
+    large = text("y = self.l(x)\nz = y.tanh()\nw = y.exp()\nreturn (y + z) * w", "[torch.randn(80_000_000, 64)]")
+    spec = SessionSpec(title="a", source=large, device="modelled:h100-sxm", classes=("tf32",), trials=1)
+    log = [e.event for e in run(spec, device=Evaluator(Unbuilt("h100-sxm")), teaches=False)]
+    assert log[-1].state == "refused" and not any(isinstance(e, events.TrialProposed) for e in log)
+    assert log[-1].reason == (
+        "Line 13 (add) needs 102 GB in PyTorch with all that is alive then, and NVIDIA H100 SXM5 80GB has 80 GB: make "
+        "the inputs smaller, or choose a GPU with more memory."
+    )

@@ -1,0 +1,91 @@
+"""A mask of attention is recognised by its values, in fake and in real tensors, wherever it was made."""
+
+import pytest
+
+from tests.engine.trace.test_graph import graph_of
+
+pytestmark = pytest.mark.usefixtures("full_sandbox")
+
+N = 32
+CAUSAL = (N + 1) / (2 * N)
+INPUTS = f"torch.randn(2, {N}, 16), torch.randn(2, 16, {N}), torch.randn(2, {N}, 16)"
+BUFFER = "self.register_buffer('m', {})"
+FILLED = "q, k, v = args\ns = q @ k\ns = {}\nreturn s.softmax(-1) @ v"
+ONES = f"torch.ones({N}, {N})"
+
+
+def shares(forward, init="pass"):
+    return [op.unmasked for op in graph_of(FILLED.format(forward), INPUTS, init).ops if op.unmasked != 1]
+
+
+LOWER, UPPER = f"torch.tril({ONES})", f"torch.triu({ONES}, diagonal=1)"
+ADDED = f"torch.triu(torch.full(({N}, {N}), float('-inf')), diagonal=1)"
+BAND = f"torch.tril({ONES}) * torch.triu({ONES}, diagonal=-3)"
+MASKS = {
+    "zeros of a lower triangle": ("s.masked_fill(self.m == 0, float('-inf'))", BUFFER.format(LOWER), CAUSAL),
+    "an upper triangle": ("s.masked_fill(self.m.bool(), -1e9)", BUFFER.format(UPPER), CAUSAL),
+    "in place": ("s.masked_fill_(self.m.bool(), float('-inf'))", BUFFER.format(UPPER), CAUSAL),
+    "a slice of a larger one": (
+        f"s.masked_fill(self.m[None, :{N}, :{N}] == 0, float('-inf'))",
+        BUFFER.format("torch.tril(torch.ones(99, 99))"), CAUSAL,
+    ),
+    "where": ("torch.where(self.m.bool(), s, -1e30)", BUFFER.format(LOWER), CAUSAL),
+    "where, of a tensor": (
+        "torch.where(self.m.bool(), s, torch.full([], torch.finfo(s.dtype).min))", BUFFER.format(LOWER), CAUSAL,
+    ),
+    "where, the other way": ("torch.where(self.m.bool(), float('-inf'), s)", BUFFER.format(UPPER), CAUSAL),
+    "added": ("s / 4 + self.m", BUFFER.format(ADDED), CAUSAL),
+    "taken away": ("s - self.m * 1e9", BUFFER.format(UPPER), CAUSAL),
+    "a band, by its values": ("s.masked_fill(self.m == 0, float('-inf'))", BUFFER.format(BAND), (4 * N - 6) / N**2),
+    "made in forward": (f"s.masked_fill({UPPER}.bool(), float('-inf'))", "pass", CAUSAL),
+    "made of positions": (
+        f"s.masked_fill(torch.arange({N})[:, None] < torch.arange({N})[None], float('-inf'))", "pass", CAUSAL,
+    ),
+    "an attribute": ("s.masked_fill(self.m == 0, float('-inf'))", f"self.m = {LOWER}", CAUSAL),
+    "filled row by row": (
+        "s.masked_fill(self.m == 0, float('-inf'))",
+        f"m = torch.zeros({N}, {N})\nfor i in range({N}):\n    m[i, :i + 1] = 1\nself.register_buffer('m', m)", CAUSAL,
+    ),
+    "from numpy": (
+        "s.masked_fill(self.m == 0, float('-inf'))",
+        f"import numpy\nself.register_buffer('m', torch.from_numpy(numpy.tril(numpy.ones(({N}, {N})))))", CAUSAL,
+    ),
+    "in a constructor that reads values": (
+        "s.masked_fill(self.m == 0, float('-inf'))", f"{BUFFER.format(LOWER)}\nassert self.m.sum().item() > 3", CAUSAL,
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", MASKS)
+def test_the_share_that_a_mask_leaves_is_that_of_its_values(name):
+    forward, init, share = MASKS[name]
+    assert shares(forward, init) == [pytest.approx(share)]
+
+
+@pytest.mark.parametrize(
+    ("forward", "init"),
+    [
+        ("s.masked_fill(self.m == 0, 0.0)", BUFFER.format(LOWER)),
+        ("s.masked_fill(self.m == 0, float('-inf'))", BUFFER.format(f"torch.rand({N}, {N}).round()")),
+        ("s.masked_fill(self.m == 0, float('-inf'))", BUFFER.format(ONES)),
+        ("s.masked_fill(self.m == 0, float('-inf'))", BUFFER.format(f"torch.triu({ONES}, diagonal=1)")),
+        ("s.masked_fill(s < 0, float('-inf'))", "pass"),
+        ("s + self.m", BUFFER.format(f"torch.randn({N}, {N})")),
+        ("(s + self.m).tanh()", BUFFER.format(ADDED)),
+        ("s.masked_fill(self.m == 0, float('-inf')) * self.m.add_(0)", BUFFER.format(LOWER)),
+        ("s.masked_fill(self.m == 0, float('-inf'))", f"self.m = nn.Parameter({LOWER})"),
+    ],
+    ids=[
+        "another filling", "random", "nothing masked", "a row without scores", "by the scores", "a bias",
+        "no softmax next", "written in forward", "a weight",
+    ],
+)  # fmt: skip
+def test_no_share_is_assumed_without_a_constant_mask(forward, init):
+    assert shares(forward, init) == []
+
+
+def test_the_mask_of_pytorchs_attention():
+    forward = "return F.scaled_dot_product_attention(args[0], args[1], args[2], attn_mask=self.m)"
+    inputs = ", ".join([f"torch.randn(2, 3, {N}, 16)"] * 3)
+    graph = graph_of(forward, inputs, BUFFER.format(f"{LOWER}.bool()"))
+    assert [op.unmasked for op in graph.ops if op.op == "scaled_dot_product_attention"] == [pytest.approx(CAUSAL)]

@@ -1,0 +1,34 @@
+"""An exported module on a GPU: right when it is called, in a CUDA graph, on another stream, compiled and exported, with
+little of the host's time; and its own check.py agrees."""
+
+import subprocess
+import sys
+
+import pytest
+
+torch = pytest.importorskip("torch")
+
+from engine.bench.studies import host_time  # noqa: E402
+from engine.export import command, forms, write  # noqa: E402
+from tests.engine.export.packages import MODULES, TWO_REGIONS, exported  # noqa: E402
+
+
+@pytest.mark.parametrize("cls", ["tf32", "f16"])
+def test_it_works_in_every_way_of_pytorch(cls, tmp_path):
+    package, original = exported(TWO_REGIONS, tmp_path / "out", (cls,))
+    with torch.no_grad():
+        model, inputs = original.Model().eval().cuda(), [x.cuda() for x in original.get_inputs()]
+        results = host_time.works(model, package.optimized(model), inputs)
+    assert set(results.values()) == {True}, results
+
+
+@pytest.mark.parametrize("name", sorted(MODULES))
+def test_its_check_says_right(name, tmp_path):
+    write(forms.files(command.of_module(MODULES[name], ("f16",), name)), tmp_path / "out")
+    done = subprocess.run([sys.executable, "check.py"], cwd=tmp_path / "out", capture_output=True, text=True)
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+def test_the_host_takes_less_than_the_aim_over_the_launches(tmp_path):
+    row = host_time.row_of("mlp_gelu", "f16", "cuda", tmp_path)
+    assert row["over_us"] < host_time.AIM_US, row
