@@ -91,7 +91,7 @@ def test_the_pace_is_what_its_rows_say(path):
     results = json.loads(path.read_text(encoding="utf-8"))
     sides = [
         results[name] for name in ("cute", "loop", "kernels") if name in results
-    ]  # one of them may be measured alone
+    ]  # perhaps one of them alone
     assert sides
     for side in sides:
         judged = [r["seconds"] for r in side["rows"] if not r["failed"]]
