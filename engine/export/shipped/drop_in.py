@@ -92,7 +92,7 @@ class DropIn(torch.nn.Module):
         calls.modal = any(isinstance(m, _MODAL) for m in self.modules())
         if calls.settled:
             self._find_state()
-        calls.spec = _uncommon(spec if spec is not None else _result_spec(self))
+        calls.spec = _uncommon(spec) if spec is not None else _result_spec(self, _examples("meta"), {})
         forward(False)  # written now, since torch.compile does not trace the writing
 
     def _find_state(self):
@@ -103,6 +103,8 @@ class DropIn(torch.nn.Module):
 
     def forward(self, *inputs, **named):
         calls = self._ucutlass
+        if calls.spec is _UNKNOWN and not torch.compiler.is_compiling():
+            calls.spec = _result_spec(self, *_pytree.tree_map_only(torch.Tensor, _on_meta, (inputs, named)))
         if named or len(inputs) != _PLAIN or not all(isinstance(x, torch.Tensor) for x in inputs):
             inputs = _tensors_of(self, inputs, named)
         if calls.modal and self.training:
@@ -145,7 +147,7 @@ def drop_in(model, spec=None):
 
 
 def _shaped(calls, results):
-    if calls.spec is not None:
+    if calls.spec is not None and calls.spec is not _UNKNOWN:
         return _pytree.tree_unflatten(list(results), calls.spec)
     return results[0] if len(results) == 1 else results
 
@@ -170,6 +172,9 @@ def _tensors_of(module, inputs, named):
     return tensors
 
 
+_UNKNOWN = object()  # how forward returns its results, until a call shows how it takes its arguments
+
+
 def _uncommon(spec):
     """None for the results that `_shaped` gives without a spec: one tensor, or a tuple of several."""
     if spec is None or spec.is_leaf():
@@ -178,8 +183,9 @@ def _uncommon(spec):
     return None if plain and spec.num_leaves > 1 else spec
 
 
-def _result_spec(module):
-    """How the original's forward returns its results, from a call of a copy on the meta device; None if that fails."""
+def _result_spec(module, inputs, named):
+    """How the original's forward returns its results, from a call of a copy on the meta device; _UNKNOWN if that
+    fails, for example because its tensors come in lists."""
     memo = {}
     for t in (*module.parameters(), *module.buffers()):
         memo[id(t)] = torch.empty_like(t, device="meta")
@@ -188,10 +194,14 @@ def _result_spec(module):
     try:
         with torch.no_grad(), torch.device("meta"):
             twin = copy.deepcopy(module, memo)
-            spec = _pytree.tree_flatten(super(DropIn, twin).forward(*_examples("meta")))[1]
+            spec = _pytree.tree_flatten(super(DropIn, twin).forward(*inputs, **named))[1]
     except Exception:
-        return None
-    return spec if spec.num_leaves == len(WHOLE["returned"]) else None
+        return _UNKNOWN
+    return _uncommon(spec) if spec.num_leaves == len(WHOLE["returned"]) else _UNKNOWN
+
+
+def _on_meta(x):
+    return torch.empty_like(x, device="meta")
 
 
 def _examples(device):

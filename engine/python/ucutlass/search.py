@@ -119,6 +119,10 @@ def _arguments(module: torch.nn.Module, inputs: Any) -> tuple[Any, ...]:
             bound = inspect.signature(module.forward).bind(**inputs)
         except TypeError as e:
             raise OptimizeError(f"forward of {type(module).__name__} does not take these inputs: {e}") from None
+        own = inspect.signature(module.forward).parameters
+        only = [name for name in bound.arguments if own[name].kind is inspect.Parameter.KEYWORD_ONLY]
+        if only:
+            raise OptimizeError(f"forward takes {only[0]!r} by its name only; optimise a module whose forward does not")
         bound.apply_defaults()
         last = max(i for i, name in enumerate(bound.arguments) if name in inputs)
         return tuple(bound.arguments.values())[: last + 1]

@@ -107,6 +107,22 @@ def get_inputs():
     return [torch.randint(0, 100, (64,)), torch.randn(128), 0.5]
 """
 )
+# Tensors in a list, results in a dictionary.
+LISTED = (
+    HEAD
+    + """class Model(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.a = nn.Linear(64, 64)
+
+    def forward(self, parts, gain):
+        return {str(i): torch.cumsum(torch.relu(self.a(x)) * gain, 0) for i, x in enumerate(parts)}
+
+
+def get_inputs():
+    return [[torch.randn(32, 64), torch.randn(64, 64)], torch.randn(64)]
+"""
+)
 RECURRENT = (
     HEAD
     + """class Model(nn.Module):

@@ -80,9 +80,15 @@ class Fails(nn.Module):
         return x @ torch.zeros(3, 3)
 
 
+class Named(nn.Module):
+    def forward(self, x, *, mask):
+        return x * mask
+
+
 @pytest.mark.parametrize(
     ("module", "inputs", "fields", "words"),
     [
+        (Named().eval(), {"x": torch.ones(2), "mask": torch.ones(2)}, {}, "takes 'mask' by its name only"),
         (lambda x: x, torch.ones(2), {}, "must be a torch.nn.Module"),
         (Net(64), torch.ones(2, 64), {}, r"call \.eval\(\) first"),
         (Net(64).eval(), [], {}, "hold no tensor"),
