@@ -356,13 +356,6 @@ def describe(session: Session) -> dict[str, Any]:
     }
 
 
-def listed(session: Session) -> dict[str, Any]:
-    """A session as a row of a list: no source, no log. `about`: the first line of its text's description."""
-    about = requests.title_of(session.spec.get("source", ""), session.spec.get("source_kind", "module"))
-    row = {k: v for k, v in describe(session).items() if k not in ("spec", "engine", "queue", "text")}
-    return row | {"about": about}
-
-
 def program_of(session: Session, trial: int) -> str | None:
     """The program of a trial as proposed; None if there is none, and for a raw kernel."""
     event = SessionEvent.objects.filter(session=session, kind="trial.proposed", data__trial=trial).first()

@@ -11,6 +11,7 @@ from dsl.diagnostics import closest, listing
 from dsl.fixes import (
     Help,
     LeaveClauses,
+    LeaveOut,
     Rewrite,
     SetArch,
     did_you_mean,
@@ -19,7 +20,7 @@ from dsl.fixes import (
     or_else,
     write_clause,
 )
-from dsl.ir import Collective, Config, Conv, DType, Scheduler, Span, Stage, TensorType
+from dsl.ir import Collective, Config, Conv, DType, Program, Scheduler, Span, Stage, TensorType
 from dsl.resolve import complete, possible
 from dsl.rules import legal
 
@@ -193,6 +194,16 @@ def check_one_back_end(arch: Arch, stages: list[Stage], types: dict[str, TensorT
         help_of(f"leave the tile, scheduler and backend of {freed} to auto", LeaveClauses(_BACK_END_CLAUSES, freed)),
         tuple(f"{s.name}: `{able[s.name][0]}` alone" for s in (first, other)),
     )
+
+
+def check_guarded(program: Program, arch: Arch, writer: str, place: Span, error: Error) -> None:
+    """Report an error if the back end that writes a program's guard has no configuration for one of its stages."""
+    types = legal.types_of(program)
+    for s in program.stages:
+        if legal.configured(s, types) and writer not in _able(arch, s, types):
+            message = f"only the {writer} back end writes this guard, and it has no configuration for {s.name}"
+            error("E409", message, place, help_of("leave guard out", LeaveOut()))
+            return
 
 
 def _able(arch: Arch, s: Collective, types: dict, freed: bool = False) -> tuple[str, ...]:

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from dsl import arch as arches
 from dsl import guard as guards
-from dsl.check.configure import check_one_back_end
+from dsl.check.configure import check_guarded, check_one_back_end
 from dsl.check.context import Context
 from dsl.check.families import FAMILIES, OPS
 from dsl.check.gemm import GEMM_CLAUSES
@@ -125,6 +125,8 @@ class _Checker:
         if guard is not None and not self.diagnostics:
             for message, span, help in guards.objections(program):
                 self.error("E409", message, guard.span if span is None else span, help)
+            if not self.diagnostics and ctx.arch is not None:
+                check_guarded(program, ctx.arch, guards.writers(program)[0], guard.span, self.error)
         return program
 
     def declare(self, name: Word) -> bool:

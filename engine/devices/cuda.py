@@ -16,11 +16,12 @@ import atexit
 import contextlib
 import functools
 import logging
+import threading
 from collections.abc import Callable, Iterator, Sequence
 from weakref import WeakSet
 
 from dsl.lower import Source
-from engine import cores
+from engine import cores, sandbox
 from engine.build.cute import environment
 from engine.build.limited import BuildError
 from engine.build.pool import BuildPool
@@ -32,6 +33,7 @@ from engine.evaluate.candidate.worker_pool import WorkerPool
 from engine.evaluate.correctness.gpu_rounds import GpuRounds
 from engine.evaluate.evaluator import Evaluator
 from engine.evaluate.integrity.kernel_trial import Kernels
+from engine.evaluate.integrity.process import candidate as raw_kernel
 from engine.evaluate.integrity.process.judge import Judge
 from engine.evaluate.machine import Programs, Workbench
 from engine.evaluate.reference import compile_times, module_process
@@ -128,6 +130,18 @@ class Cuda:
             module_process.warm(gpu=True, visible=self.visible, local_user=self.local_user, many=many)
         except SessionRefused as e:
             logger.warning("%s", e.reason)  # `open` reports it to the session
+
+    def warm_kernels(self) -> None:
+        """Let the process of the first raw kernel in CuTe DSL import it, without waiting."""
+
+        def work() -> None:
+            with contextlib.suppress(SessionRefused):
+                sandbox.warm(
+                    gpu=True, visible=self.visible, local_user=self.local_user, preload=raw_kernel.PRELOAD,
+                    late=raw_kernel.late("import quack", "python"),
+                )  # fmt: skip
+
+        threading.Thread(target=work, daemon=True, name="warm kernels").start()
 
     def build_ahead(self, source: Source) -> None:
         with contextlib.suppress(BuildError):
@@ -260,4 +274,6 @@ def least_used() -> Cuda:
 
 def warm() -> None:
     """Import everything that the next sessions need, which come in groups."""
-    least_used().warm(many=spares())
+    gpu = least_used()
+    gpu.warm(many=spares())
+    gpu.warm_kernels()

@@ -137,9 +137,12 @@ class _Log:
         return Placed(program, tuple(row.ops), inputs, tuple(row.outputs), one.region)
 
     def beside(self, number: int) -> list[int]:
-        """The trials whose programs ran in other regions while this one was measured: those that had made the module
-        faster when it was proposed (engine.strategies.state.State.standing)."""
+        """The trials whose programs ran in other regions while this one was measured. Older logs do not name them: then
+        those that had made the module faster when it was proposed."""
         trials = self.view.trials
+        measured = trials[number].measured
+        if measured is not None and "beside" in (measured.part or {}):
+            return [n for n in measured.part["beside"] if n in trials]
         ended: set[int] = set()
         for kind, data in self.rows:
             if kind == "trial.proposed" and data.get("trial") == number:

@@ -100,6 +100,7 @@ def _readme(whole: Whole, root: str, name: str, built: dict[str, package.Built])
         f"built at the first call on a GPU, or by `{name}.build()`. It is for inference: results have no gradient.",
         "torch.compile, torch.export and CUDA graphs take it: each program is one operator of `torch.library`. On a "
         "CPU, PyTorch computes the programs' operations.",
+        f"A process that loads what `torch.export.save` wrote calls `{name}.operators()` first.",
     ]
     if whole.graph.writes:
         paths = [whole.graph.tensors[n].path or f"input {n}" for n in whole.graph.writes]

@@ -9,11 +9,13 @@ from __future__ import annotations
 import atexit
 import contextlib
 import threading
+from collections import Counter
 from collections.abc import Callable
 
 from engine.sandbox.process import Sandbox, SandboxEnded, default_memory
 
 _waiting: dict[tuple[bool, str, bool, tuple[str, ...], tuple[str, ...]], list[Sandbox]] = {}
+_starting: Counter[tuple] = Counter()  # children that `warm` is about to start
 _lock = threading.Lock()
 TORCH = ("torch",)
 
@@ -29,9 +31,19 @@ def warm(
         for box in [box for box in waiting if not box.alive]:
             waiting.remove(box)
             box.close()
-        while len(waiting) < many:
+        missing = max(0, many - len(waiting) - _starting[key])
+        _starting[key] += missing
+    for number in range(missing):  # without the lock: the first of a kind waits for its fork server
+        try:
             box = Sandbox(gpu=gpu, visible=visible, local_user=local_user, preload=preload, late=late)
-            waiting.append(box.start(wait=False))
+            box.start(wait=False)
+        except BaseException:
+            with _lock:
+                _starting[key] -= missing - number
+            raise
+        with _lock:
+            _starting[key] -= 1
+            waiting.append(box)
 
 
 def take(

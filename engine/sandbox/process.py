@@ -48,10 +48,9 @@ class Sandbox:
     """A confined child that answers requests. `gpu`: it gets the NVIDIA devices and must see CUDA; `visible`: which of
     several GPUs, as CUDA_VISIBLE_DEVICES names it ("": those that this process sees).
 
-    `memory_bytes` bounds the resident memory of all its processes. It imports `preload` and then `late` before it
-    reports ready; `late`: what few texts need and may start CUDA, so that it has a fork server of its own.
-    `local_user`: the text comes from the person who runs the engine, so a weak sandbox is enough. `forks`: it may be a
-    fork of the fork server. Raises SessionRefused("sandbox_missing") if the sandbox is weak and `local_user` is false.
+    `memory_bytes` bounds the resident memory of all its processes. It imports `preload` and `late` before it reports
+    ready; `late` is for few texts and may start CUDA, so it has a fork server of its own. `local_user`: the text is of
+    the person who runs the engine: a weak sandbox is enough, else SessionRefused("sandbox_missing"). `forks`: allowed.
     """
 
     def __init__(
@@ -103,6 +102,7 @@ class Sandbox:
                 "The person who runs the engine can allow their own code with --local-user.",
             )
         self.mode = confine.choose(self.gpu)[0]
+        launch.prepare(self.mode, self.gpu, self.preload, self.late, self.forks)
         try:
             _starter.submit(self._start).result()
         except OSError as e:

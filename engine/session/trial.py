@@ -214,6 +214,14 @@ def run(number: int, tried: Candidate, ctx: Context, incumbent: Incumbent) -> St
         yield from emit(events.TrialFailed(number, step, "engine_error", reason, cause="run"))
 
 
+def _named(measured: events.TrialMeasured, incumbent: Incumbent) -> events.TrialMeasured:
+    """With the numbers of the trials whose programs ran in the other regions."""
+    if not measured.part:
+        return measured
+    beside = [t.number for t in incumbent.beside if t.region != measured.part["region"]]
+    return replace(measured, part={**measured.part, "beside": beside})
+
+
 def failed(number: int, e: TrialError) -> events.TrialFailed:
     diagnostics = []
     if isinstance(e, Rejected):
@@ -324,7 +332,7 @@ def _steps(number: int, tried: Candidate, ctx: Context, incumbent: Incumbent) ->
             raise Untimed("measure", "no_prediction", NO_PREDICTION)
         if baseline is None:
             raise TrialError("measure", "no_baseline", f"there is no PyTorch time in class {tried.cls} to compare with")
-        yield from twice("Measuring", lambda: ctx.device.measure(state["candidate"], baseline))
+        yield from twice("Measuring", lambda: _named(ctx.device.measure(state["candidate"], baseline), incumbent))
 
     def twice(doing: str, work: Callable[[], events.Event]) -> Steps[None]:
         try:

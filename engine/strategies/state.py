@@ -27,7 +27,8 @@ class Finished:
     says why); `by`: strategy | owner; `clean`: it may be its class's best.
 
     In a module with regions, `region` is the program's region (0: the whole module) and `region_ms` the time of the
-    program alone; `ms` and `speedup` (over the baseline) are always of the whole module.
+    program alone, `gain` PyTorch's own time of the region over it, and `beside` the trials whose programs ran in the
+    other regions; `ms` and `speedup` (over the baseline) are always of the whole module.
 
     For learning: `failed` (the step), `code` and `reason` of a failure; `diagnoses` of a rejected text; `log`, the
     compiler's output; `resources` and `stages` as in events.TrialCompiled and TrialChecked; `checks`, the errors of
@@ -44,6 +45,8 @@ class Finished:
     failed: str = ""
     region: int = 0
     region_ms: float | None = None
+    gain: float | None = None
+    beside: tuple[int, ...] = ()
     speedup: float | None = None
     tripped: bool = False  # a guarded program whose f32 fallback was timed
     form: str = "program"
@@ -98,10 +101,23 @@ class State:
 
     def standing(self, cls: str) -> dict[int, Finished]:
         """The programs that are in use in the module while those of another region are tried: region -> its trial. A
-        program is used once it made the whole module faster than before."""
+        program is used once it made the whole module faster than before.
+
+        Two programs may be worth it together where each alone is not, because what lies between them costs (a cast,
+        a copy). So for a region without a program in use, the fastest whose region beats PyTorch's own time of it runs
+        along, until a trial beside it made the module no faster."""
+        numbered = {t.number: t for t in self.trials}
         placed: dict[int, Finished] = {}
-        best = WORTH
-        for t in self.of(cls):
-            if t.region and t.ms is not None and t.clean and t.speedup is not None and t.speedup > best:
-                placed[t.region], best = t, t.speedup
-        return placed
+        refused: set[int] = set()
+        best, clean = WORTH, [t for t in self.of(cls) if t.region and t.ms is not None and t.clean]
+        for t in clean:
+            if t.speedup is not None and t.speedup > best:
+                partners = (numbered[n] for n in t.beside if n in numbered)
+                placed, best = {**placed, **{p.region: p for p in partners}, t.region: t}, t.speedup
+            else:
+                refused |= set(t.beside) - {p.number for p in placed.values()}
+        hopeful: dict[int, Finished] = {}
+        for t in clean:
+            if t.region not in placed and t.number not in refused and (t.gain or 0.0) > 1.0:
+                hopeful[t.region] = min(hopeful.get(t.region, t), t, key=lambda one: (one.part, one.number))
+        return hopeful | placed

@@ -15,7 +15,8 @@ from engine.sandbox.channel import PASTED
 from engine.trace import chance, exported, spellings
 from engine.trace.explain import depends_on_values, quoted
 from engine.trace.load import Bad
-from engine.trace.values.masks import MASKING, Masks
+from engine.trace.strided import Step, as_views
+from engine.trace.values.masks import Masks
 
 MAX_OPS = 5000
 _LINE = re.compile(rf'File "{re.escape(PASTED)}", line (\d+)')
@@ -91,7 +92,7 @@ class Capture:
         self._drop_unread(outputs)
         self.ops = list(spellings.composites(self.ops, outputs))
         chance.refuse_chance(self.ops, self.drawn)
-        self._mark_masks(signature)
+        Masks(self._known).mark(self.ops, self.nodes)
         read = {t for op in self.ops for t in op["inputs"]} | set(outputs) | set(self.inputs) | set(writes)
         written = {t for op in self.ops for t in op["outputs"]}
         tensors = [t for name, t in self.tensors.items() if name in read or name in written]
@@ -135,23 +136,13 @@ class Capture:
         for name in written - {t for op in self.ops for t in op["outputs"]}:
             del self.tensors[name]
 
-    def _mark_masks(self, signature: Any) -> None:
-        """Note the share of scores that each mask leaves, if the mask is the same in every call."""
+    def _known(self, node: Any) -> Any:
+        """The tensor that a placeholder or constant is in every call, or None."""
+        signature = self.program.graph_signature
         paths = signature.inputs_to_buffers | signature.inputs_to_lifted_tensor_constants
+        path = paths.get(node.name) if node.op == "placeholder" else str(node.target)
         written = {path for _, path in exported.writes(self.program)}
-
-        def known(node: Any) -> Any:
-            path = paths.get(node.name) if node.op == "placeholder" else str(node.target)
-            return None if path is None or path in written or self.values is None else self.values(path)
-
-        masks = Masks(known)
-        for op in self.ops:
-            if op["op"] in MASKING and op["name"] in self.nodes:
-                node = self.nodes[op["name"]]
-                names = [argument.name for argument in node.target._schema.arguments]
-                share = masks.share(node, dict(zip(names, node.args, strict=False)) | dict(node.kwargs))
-                if share < 1.0:
-                    op["unmasked"] = share
+        return None if path is None or path in written or self.values is None else self.values(path)
 
     def constants(self) -> dict[str, Any]:
         """The tensors that only the exported program names, by their paths: literals, and tensors in lists."""
@@ -280,6 +271,9 @@ class Capture:
         if op == "broadcast_tensors":
             self._broadcast(node, inputs, tensors, line)
             return
+        if op == "as_strided" and (steps := as_views(node.args[0].meta["val"], *attrs.values())) is not None:
+            self._views(node, inputs[0], steps, line)
+            return
         if isinstance(value, torch.Tensor) and inputs and self._computes_nothing(op, attrs, inputs, value):
             self.names[node] = inputs[0]
             return
@@ -316,6 +310,17 @@ class Capture:
                                  "line": line, "module": _module(node)})  # fmt: skip
             names.append(name)
         self.names[node] = tuple(names)
+
+    def _views(self, node: Any, name: str, steps: list[Step], line: int | None) -> None:
+        """Write an operation as a chain of views."""
+        value = node.args[0].meta["val"]
+        for i, (op, attrs, apply) in enumerate(steps):
+            own = f"{node.name}_{i}"
+            value = apply(value)
+            read, name = name, self._add(own, value, "intermediate", "", node)
+            self.ops.append({"name": own, "op": op, "inputs": [read], "outputs": [name], "attrs": attrs, "line": line,
+                             "module": _module(node)})  # fmt: skip
+        self.names[node] = name
 
     def _inline(self, node: Any) -> None:
         """Inline the graph of `with torch.enable_grad():`, which computes the same as without the block."""

@@ -65,6 +65,21 @@ def names() -> list[str]:
     return [row["problem"] for row in next(iter(results["classes"].values()))["rows"]] if results else []
 
 
+def summary(cls: str) -> dict[str, Any] | None:
+    """What the gallery says of the results before they are loaded: {classes: [(class, name)], cls, words, about} of a
+    class (by default the first one); None if no results are committed."""
+    results = published()
+    if results is None:
+        return None
+    classes = results["classes"]
+    chosen = cls if cls in classes else next(iter(classes))
+    machine = f"one {results['gpu']} (driver {results['driver']}, PyTorch {results['torch']})"
+    return {
+        "classes": [(name, class_name(name)) for name in classes], "cls": chosen, "words": classes[chosen]["words"],
+        "about": f"Measured on {machine} on {results['date']} by {results['command']}",
+    }  # fmt: skip
+
+
 def problem(name: str, cls: str = "") -> Problem | None:
     """The page of a problem in a class (by default the first one); None if the results have no such problem."""
     results = published()

@@ -1,8 +1,8 @@
 """The gallery's pages. `boot` is the one object that a page's script reads.
 
-gallery.html      worth = playground.gallery.worth.Card; sessions = rows as playground.api.listed;
-                  studies = static/data/studies.json; boot = {sessions, bench: whether there is data/bench.json,
-                  recordings: {problem of the suite: id of a recording of the same module}}
+gallery.html      cards, worth = playground.gallery.cards.Card; devices, classes = of the cards; suite = as
+                  playground.gallery.suite.summary gives it; studies = static/data/studies.json;
+                  boot = {recordings: {problem of the suite: id of a recording of the same module}}
 compare.html      as playground.gallery.compare.context has it, or links = {a, b} and error without two sessions;
                   boot = {compared: [{letter, id}]}
 problem.html      problem = playground.gallery.suite.Problem; recordings = sessions of the same module; classes =
@@ -18,11 +18,11 @@ from django.shortcuts import render
 from django.views.decorators.http import require_safe
 
 from engine.words import class_name
-from playground import api, conf
+from playground import conf
 from playground.access import answers, limits
 from playground.access.answers import Refused
+from playground.gallery import cards, suite
 from playground.gallery import compare as comparing
-from playground.gallery import suite, worth
 from playground.gallery.sides import side
 from playground.language.reference import highlight, in_editor
 from playground.models import Session
@@ -34,11 +34,13 @@ STUDIES = conf.ROOT / "static" / "data" / "studies.json"  # by hand: what the st
 @require_safe
 def gallery(request: HttpRequest) -> HttpResponse:
     recorded = _recorded()
-    rows = [api.listed(session) for session in recorded]
+    shown = [cards.card(session) for session in recorded]
     same = {name: sessions[0].id for name, sessions in suite.recordings(recorded).items()}
-    boot = {"sessions": rows, "bench": suite.published() is not None, "recordings": same}
-    studies = json.loads(STUDIES.read_text(encoding="utf-8"))
-    context = {"worth": worth.cards(recorded), "sessions": rows, "studies": studies, "boot": boot}
+    context = {"cards": shown, "worth": cards.worth(shown, recorded), "boot": {"recordings": same}}
+    context["devices"] = sorted({card.device for card in shown if card.device})
+    context["classes"] = [(cls, class_name(cls)) for cls in sorted({cls for card in shown for cls in card.classes})]
+    context["suite"] = suite.summary(request.GET.get("class", ""))
+    context["studies"] = json.loads(STUDIES.read_text(encoding="utf-8"))
     return render(request, "gallery.html", context)
 
 

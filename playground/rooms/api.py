@@ -142,6 +142,12 @@ def command(request: HttpRequest, code: str, body: TeacherIn, x_teacher_token: s
     return Status(202, {"kind": body.kind, "seq": rules.command(room, body.kind, body.data)})
 
 
+@router.get("/rooms/{code}/test", summary="Both forms of the test with their answers (teacher)")
+def forms_of(request: HttpRequest, code: str, lang: Literal["en", "ko"] = "en", x_teacher_token: str = Header("")):
+    """Seats with an even number have the first form before the lessons, the others the second."""
+    return {"forms": exam.answered(taught(request, code, x_teacher_token).plan, lang)}
+
+
 @router.get("/rooms/{code}/results", summary="The results: every seat, its answers and its gap, the test (teacher)")
 def results_of(request: HttpRequest, code: str, anonymous: bool = ANONYMOUS, x_teacher_token: str = Header("")):
     return results.wall(taught(request, code, x_teacher_token), anonymous)

@@ -74,6 +74,11 @@ PAGE = (
     gettext_noop("What moved between the two tests"),
     gettext_noop("Both tests ask for the same skills, with other modules."),
     gettext_noop("What moved (CSV)"),
+    gettext_noop("The questions of both forms, with their answers"),
+    gettext_noop(
+        "Every second seat has the first form before the lessons and the second one after them; the others the other "
+        "way round."
+    ),
     gettext_noop(
         "Students join with a code and a nickname. You get a teacher's link, which shows every answer as it comes."
     ),

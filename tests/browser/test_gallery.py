@@ -33,7 +33,7 @@ def gallery(app, finished, tmp_path_factory):
 
 def test_a_card_says_what_was_reached_and_where(open_page, gallery, complaints):
     page = open_page("/gallery")
-    card = page.locator(".card")
+    card = page.locator("#cards .card:visible")
     expect(card).to_have_count(1)
     expect(card.locator(".badge")).to_have_text("predicted")
     expect(card).to_contain_text(re.compile(r"\d\.\d\d×"))
@@ -46,16 +46,16 @@ def test_a_card_says_what_was_reached_and_where(open_page, gallery, complaints):
 def test_filters_narrow_the_cards(open_page, gallery):
     page = open_page("/gallery")
     page.locator("#filter-kind").select_option("measured")
-    expect(page.locator(".card")).to_have_count(0)
+    expect(page.locator("#cards .card:visible")).to_have_count(0)
     expect(page.locator("#filter-count")).to_have_text("None fits the filter.")
     page.locator("#filter-kind").select_option("")
     page.locator("#filter-text").fill("LINEAR")
-    expect(page.locator(".card")).to_have_count(1)
+    expect(page.locator("#cards .card:visible")).to_have_count(1)
 
 
 def test_a_card_opens_the_replay(open_page, gallery, finished):
     page = open_page("/gallery")
-    page.locator(".card a").click()
+    page.locator("#cards .card a").click()
     expect(page.locator("#replay")).to_be_visible()
     expect(page.locator("#owner")).to_be_hidden()
     assert timeline(page) == [e["data"]["trial"] for e in finished["events"] if e["kind"] == "trial.proposed"]

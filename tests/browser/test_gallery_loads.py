@@ -10,6 +10,10 @@ from engine.bench.report.page import page as page_of
 from tests.browser.test_suite_results import TOLD, gallery
 
 __all__ = ["gallery"]
+SHIFTS = """window.shift = 0;
+new PerformanceObserver((list) => {
+  for (const entry of list.getEntries()) if (!entry.hadRecentInput) window.shift += entry.value;
+}).observe({ type: "layout-shift", buffered: true });"""
 NOTHING = "Nothing was timed"
 
 
@@ -56,3 +60,14 @@ def test_results_that_do_not_come_are_said_to_be_missing_and_load_when_asked_aga
     page.get_by_role("button", name="Try again").press("Enter")
     expect(page.locator("#suite-table tbody tr")).to_have_count(2)
     expect(page.locator("#suite-from")).to_contain_text("NVIDIA H200 (driver 580")
+
+
+@pytest.mark.parametrize("width", [1440, 360])
+@pytest.mark.parametrize("path", ["/gallery?class=f16&level=2", "/gallery#recorded", "/gallery/suite/bmm"])
+def test_what_loads_later_moves_nothing(open_page, app, recordings, path, width):
+    page = open_page("about:blank", width=width, height=740)
+    page.add_init_script(SHIFTS)
+    page.route("**/data/bench*.json", lambda route: (page.wait_for_timeout(600), route.fallback()))
+    page.goto(app.url + path)
+    page.wait_for_timeout(3000)
+    assert page.evaluate("window.shift") < 0.05

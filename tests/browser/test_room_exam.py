@@ -12,7 +12,7 @@ from playwright.sync_api import expect
 
 from playground.rooms.exam import asked
 from tests.browser.conftest import no_sideways_scroll
-from tests.browser.test_rooms import join
+from tests.browser.test_rooms import join, opened
 
 
 def right(app, code: str, seat: int, part: str, skill: str) -> str:
@@ -83,7 +83,29 @@ def test_the_wall_shows_what_moved_between_the_two_tests(app, open_page, complai
         wall.get_by_role("button", name="What moved (CSV)").click()
     rows = list(csv.DictReader(io.StringIO(download.value.path().read_text(encoding="utf-8-sig"))))
     assert [(row["name"], row["gained"]) for row in rows if row["of"] == "seat"] == [("seat 1", "2"), ("seat 2", "0")]
+    wall.locator("#questions summary").press("Enter")
+    expect(wall.locator("#forms section")).to_have_count(3)
+    expect(wall.locator("#forms section").first.locator(".lesson-code")).to_have_count(2)
+    expect(wall.locator("#forms .right-answer").first).to_contain_text(re.compile(r"\d ms"))
     for width in (1440, 360):
         wall.set_viewport_size({"width": width, "height": 800})
         no_sideways_scroll(wall)
+    assert not complaints, complaints
+
+
+def test_a_paced_test_opens_question_by_question_and_keeps_what_is_typed(app, open_page, complaints):
+    room = opened(app, title="Monday", lessons=["ridge-point"], test=True, paced=True)
+    wall = open_page(room["teacher_url"].removeprefix(app.url))
+    ada = join(open_page, room["code"], "Ada")
+    items = ada.locator(".quiz-item")
+    expect(items.nth(1)).to_contain_text("Wait for the teacher")
+    field = items.first.locator(".number-row input")
+    field.fill("171")
+    wall.locator("body").press("n")
+    expect(items.nth(1).locator("input[type=checkbox]")).to_have_count(4)
+    expect(field).to_have_value("171")
+    expect(ada.locator(".next-part")).to_have_count(0)
+    expect(wall.locator("#now-text")).to_contain_text("Step 2 of 12")
+    wall.locator("body").press("n")
+    expect(ada.locator(".next-part")).to_have_text("Go on: The ridge point")
     assert not complaints, complaints

@@ -208,3 +208,19 @@ def test_pairs_have_no_kernel_in_f32():
 def test_resolving_gives_what_the_cute_back_end_takes():
     text = guarded(SUITE[0].read_text())
     assert resolve(program(text)).guard
+
+
+def test_a_stage_that_the_guards_back_end_takes_in_no_configuration_is_an_error():
+    """A batched product of one row each with a value for each row in its epilogue: `cpp` alone takes it."""
+    text = """program p(x: f32[2, 16, 1, 32], y: f32[2, 16, 32, 32], r: f32[2, 16]) -> f32[2, 16, 1, 32] {
+  guard f32
+  xh = transform(x) { to f16 }
+  yh = transform(y) { to f16 }
+  z = gemm(xh, yh) { compute f16  store f32  epilogue acc / r[l] }
+  return z
+}
+"""
+    (error,) = check(text).diagnostics
+    assert error.code == "E409"
+    assert error.message == "only the cute back end writes this guard, and it has no configuration for z"
+    assert check(text.replace("  guard f32\n", "")).ok

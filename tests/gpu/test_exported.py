@@ -3,6 +3,7 @@ little of the host's time; and its own check.py agrees."""
 
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -11,6 +12,9 @@ torch = pytest.importorskip("torch")
 from engine.bench.studies import host_time  # noqa: E402
 from engine.export import command, forms, write  # noqa: E402
 from tests.engine.export.packages import MODULES, TWO_REGIONS, exported  # noqa: E402
+
+ROOT = Path(__file__).parents[2]
+pytestmark = [pytest.mark.gpu, pytest.mark.usefixtures("cuda")]
 
 
 @pytest.mark.parametrize("cls", ["tf32", "f16"])
@@ -32,3 +36,16 @@ def test_its_check_says_right(name, tmp_path):
 def test_the_host_takes_less_than_the_aim_over_the_launches(tmp_path):
     row = host_time.row_of("mlp_gelu", "f16", "cuda", tmp_path)
     assert row["over_us"] < host_time.AIM_US, row
+
+
+def test_optimize_returns_a_module_that_is_right_and_measured(tmp_path, monkeypatch):
+    monkeypatch.setenv("UCUTLASS_CACHE", str(tmp_path))
+    monkeypatch.syspath_prepend(ROOT / "engine" / "python")
+    import ucutlass
+
+    model = torch.nn.Sequential(torch.nn.Linear(2048, 8192), torch.nn.GELU(), torch.nn.Linear(8192, 2048)).eval().cuda()
+    x = torch.randn(4096, 2048, device="cuda")
+    fast = ucutlass.optimize(model, x, classes="f16", seconds=120, trials=4, verbose=False)
+    with torch.no_grad():
+        error = ((fast(x) - model(x)).norm() / model(x).norm()).item()
+    assert fast.report.kind == "measured" and error < host_time.TOLERANCE, fast.report

@@ -98,12 +98,12 @@ def test_the_gallery_lists_them(tmp_path, client):
 def test_the_repositorys_own_recordings_load_and_the_gallery_says_what_each_is(client):
     loaded, bad = recordings.load_all()
     assert bad == [] and len(loaded) == len(list(recordings.FOLDER.glob("*.jsonl"))) >= 5
-    rows = {row["title"]: row for row in client.get("/gallery").context["boot"]["sessions"]}
-    assert rows["linear_scale_leaky"]["about"].endswith("(suite59 L2/12)")
-    assert rows["mlp_gelu"]["about"].startswith("A transformer's feed-forward block")
-    for row in rows.values():
-        source = row["provenance"]
-        if row["title"].startswith("agent "):
+    cards = {card.title: card for card in client.get("/gallery").context["cards"]}
+    assert cards["linear_scale_leaky"].about.endswith("(suite59 L2/12)")
+    assert cards["mlp_gelu"].about.startswith("A transformer's feed-forward block")
+    for card in cards.values():
+        source = Session.objects.get(id=card.id).provenance
+        if card.title.startswith("agent "):
             assert (source["kind"], source["led_by"], source["command"]) == ("predicted", "a coding agent over MCP", "")
             continue
         assert source["kind"] == "measured" and source["driver"] and not source["led_by"]

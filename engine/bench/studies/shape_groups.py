@@ -6,7 +6,8 @@
 For each problem of engine.suite.shape_groups: a session of `two_stage` at every shape (one configuration per shape),
 the fastest configurations of the tuned shapes at each of them (from which the general one is chosen, see shape_folds),
 the general one at the unseen shapes, and beside it direct rewriting: `chain` with as many trials, at every shape. In
-kernel form each session starts from the problem's naive CUDA source. The rehearsal plays the model unless --own-model
+kernel form each session starts from the problem's naive CUDA source. Each session is written as it ends, and the same
+command goes on with the others after a stop. The rehearsal plays the model unless --own-model
 asks the model of the environment; no model wrote a rehearsed template, and a prediction is no measurement.
 """
 
@@ -21,8 +22,9 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
+from threading import Lock
 from typing import Any
 
 from engine import atomic_write
@@ -30,6 +32,7 @@ from engine.bench.run import runner as bench
 from engine.bench.studies import rehearsed, shape_folds
 from engine.devices import SessionRefused, registry
 from engine.llm import handler, settings
+from engine.session import events
 from engine.session.runner import run
 from engine.session.spec import SessionSpec
 from engine.strategies.problem import Prepared
@@ -46,6 +49,21 @@ PUBLISHED = (  # arXiv 2601.12698: over SGLang's kernels, on its hardware; Astra
 )
 
 
+class Sessions:
+    """The sessions that ended, by name; `write` stores them after each. From several threads."""
+
+    def __init__(self, ended: dict[str, dict[str, Any]] | None = None, write: Callable[[], None] = lambda: None):
+        self.ended, self._write, self._lock = {} if ended is None else ended, write, Lock()
+
+    def once(self, name: str, play: Callable[[], dict[str, Any]]) -> dict[str, Any]:
+        if name not in self.ended:
+            session = play()
+            with self._lock:
+                self.ended[name] = session
+                self._write()
+        return self.ended[name]
+
+
 @dataclass(frozen=True)
 class Study:
     """`form`: program | kernel; `trials`: of each session; `at_once`: sessions side by side."""
@@ -58,9 +76,16 @@ class Study:
     models: settings.Settings
     hardware: Hardware
     compiled: bool = False
+    sessions: Sessions = field(default_factory=lambda: Sessions())
 
     def session(self, group: ShapeGroup, shape: Shape, cls: str, strategy: str, **options: Any) -> dict[str, Any]:
-        """One session; in kernel form the naive source is the owner's first trial."""
+        """One session, played now or before; in kernel form the naive source is the owner's first trial."""
+        name = f"{group.name} {cls} {_words(shape)} {strategy} {events.blob_name(json.dumps(options))[:8]}"
+        return self.sessions.once(name, lambda: self._play(group, shape, cls, strategy, options))
+
+    def _play(
+        self, group: ShapeGroup, shape: Shape, cls: str, strategy: str, options: dict[str, Any]
+    ) -> dict[str, Any]:
         spec = SessionSpec(
             title=f"{group.name} {_words(shape)}, {strategy}", source=group.module(shape, cls), strategy=strategy,
             options={"form": self.form, **options}, device=self.device, classes=(cls,), trials=self.trials, eps=0.0,
@@ -233,22 +258,38 @@ def main(argv: list[str] | None = None) -> int:
         "command": f"python -m engine.bench.studies.shape_groups {' '.join(argv or sys.argv[1:])}",
         "model": "of the environment" if args.own_model else "rehearsed: rules wrote each reply",
         "skill": args.skill, "seed": args.seed, "form": form, "trials": args.trials, "published": PUBLISHED, "rows": [],
+        "sessions": {},
     }  # fmt: skip
+    results["sessions"] = _earlier(args.json, results)
+
+    def write() -> None:
+        if args.json:
+            atomic_write.write_results(args.json, results)
+
     with (
         tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder,
         _models(args.own_model, args.skill, args.seed, folder) as models,
     ):
         study = Study(
-            args.device, form, args.trials, args.at_once, args.seed, models, load(evaluator.hardware), measured
-        )
+            args.device, form, args.trials, args.at_once, args.seed, models, load(evaluator.hardware), measured,
+            Sessions(results["sessions"], write),
+        )  # fmt: skip
         for name in names:
             for cls in classes:
                 row = group_row(study, _first(GROUPS[name], args.shapes), cls, lambda line: print(line, flush=True))
                 results["rows"].append(row)
                 print("\n".join(lines(row)), flush=True)
-                if args.json:
-                    atomic_write.write_results(args.json, results)
+                write()
     return 0
+
+
+def _earlier(path: Path | None, results: dict[str, Any]) -> dict[str, Any]:
+    """The sessions of an earlier run with the same request, which this one goes on with."""
+    if path is None or not path.exists():
+        return {}
+    earlier = json.loads(path.read_text(encoding="utf-8"))
+    same = ("gpu", "driver", "model", "skill", "seed", "form", "trials")
+    return earlier.get("sessions", {}) if all(earlier.get(k) == results.get(k) for k in same) else {}
 
 
 def _listed(parser: argparse.ArgumentParser, text: str, known: Sequence[str]) -> list[str]:

@@ -35,6 +35,27 @@ cosine_similarity pairwise_distance
 zeros ones full arange linspace eye zeros_like ones_like full_like new_zeros new_ones new_full scalar_tensor
 lift_fresh_copy gru lstm rnn_tanh rnn_relu mse_loss l1_loss smooth_l1_loss huber_loss cross_entropy_loss nll_loss
 nll_loss_nd kl_div binary_cross_entropy binary_cross_entropy_with_logits hinge_embedding_loss cosine_embedding_loss
-triplet_margin_loss margin_ranking_loss soft_margin_loss fft_fft fft_rfft fft_irfft fft_fft2 view_as_real real imag
+triplet_margin_loss margin_ranking_loss soft_margin_loss poisson_nll_loss multi_margin_loss multilabel_margin_loss
+nll_loss2d ctc_loss
+fft_fft fft_ifft fft_rfft fft_irfft fft_hfft fft_ihfft fft_fft2 fft_ifft2 fft_rfft2 fft_irfft2 fft_fftn fft_ifftn
+fft_rfftn fft_irfftn fft_fftshift fft_ifftshift fft_fftfreq fft_rfftfreq
+view_as_real view_as_complex real imag complex polar angle conj _conj _conj_physical resolve_conj resolve_neg
+lstm_cell gru_cell rnn_tanh_cell rnn_relu_cell embedding_bag _embedding_bag _weight_norm _weight_norm_interface
+linalg_cholesky linalg_cholesky_ex cholesky_solve cholesky_inverse linalg_solve linalg_solve_ex _linalg_solve_ex
+linalg_solve_triangular triangular_solve linalg_inv linalg_inv_ex inverse linalg_pinv linalg_det _linalg_det
+linalg_slogdet _linalg_slogdet logdet linalg_qr linalg_svd _linalg_svd linalg_svdvals linalg_eigh _linalg_eigh
+linalg_eigvalsh linalg_lu linalg_lu_factor linalg_lu_solve linalg_matrix_power matrix_exp linalg_matrix_exp
+linalg_norm linalg_matrix_norm linalg_cross linalg_vecdot linalg_multi_dot chain_matmul linalg_matmul
+vdot inner ger addr addbmm tensordot kron trace dist _cdist_forward pdist
+max_unpool2d max_unpool3d broadcast_to moveaxis swapdims ravel
+unsafe_split unsafe_chunk hsplit vsplit dsplit dstack concatenate column_stack block_diag diag diag_embed diagflat
+reflection_pad3d replication_pad3d _upsample_nearest_exact1d _upsample_nearest_exact2d _upsample_nearest_exact3d
+upsample_linear1d _upsample_bilinear2d_aa _upsample_bicubic2d_aa grid_sampler_2d grid_sampler_3d
+asinh acosh atanh logit sinc erfinv lgamma digamma i0 sgn signbit copysign hypot heaviside logaddexp logaddexp2 xlogy
+special_xlog1py deg2rad rad2deg isneginf isposinf isreal isclose not_equal greater greater_equal less less_equal
+bitwise_left_shift bitwise_right_shift gcd lcm float_power ldexp multiply subtract divide negative absolute
+logcumsumexp nansum nanmean nanmedian aminmax std_mean count_nonzero mode diff trapezoid cumulative_trapezoid cov
+take index_fill index_reduce isin tril_indices triu_indices logspace hann_window hamming_window
+renorm _fused_rms_norm stft istft
 """
 ALLOWED = frozenset(_WORDS.split())

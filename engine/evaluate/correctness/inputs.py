@@ -94,6 +94,13 @@ def torch_dtype(name: str) -> Any:
     return getattr(torch, names[name])
 
 
+def widened(dtype: Any) -> Any:
+    """The element type in a module that computes in float64: complex numbers have two of them, integers stay."""
+    import torch
+
+    return torch.complex128 if dtype.is_complex else torch.float64 if dtype.is_floating_point else dtype
+
+
 def input_bytes(graph: OpGraph) -> int:
     """Of one set of the module's inputs."""
     return sum(t.bytes for t in graph.tensors.values() if t.kind == "input")

@@ -182,7 +182,8 @@ class Held:
         for t in self.graph.tensors.values():
             if t.kind == "parameter" and t.name in values:
                 tensor = get(model, t.path)
-                tensor.data = values[t.name].to(torch.float64) if wide else values[t.name]
+                value = values[t.name]
+                tensor.data = value.to(data.widened(value.dtype)) if wide else value
         self.state.put(model, values, wide)
         named = iter(self.graph.inputs)
         dtype = torch.float64 if wide else None

@@ -11,6 +11,7 @@ import contextlib
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+from engine.evaluate.correctness.inputs import widened
 from engine.trace import child, state
 from engine.trace.load import Bad
 from sol.graph import OpGraph
@@ -33,12 +34,9 @@ class WrittenState:
 
     def put(self, model: Any, values: Mapping[str, Any], wide: bool = False) -> None:
         """Set each tensor in the module to a copy of its value; with `wide`, floats to one in float64."""
-        import torch
-
         for name, path in self.paths.items():
             value = values[name]
-            to = torch.float64 if wide and value.is_floating_point() else value.dtype
-            place(model, path, value.to(to, copy=True))
+            place(model, path, value.to(widened(value.dtype) if wide else value.dtype, copy=True))
 
     def read(self, model: Any, tensors: Sequence[Any]) -> list[Any]:
         """The values after a call. `tensors`: those among its arguments."""

@@ -119,8 +119,13 @@ def rounding(cut: Callable[[Any, int], Any], products: dict[str, tuple[int, int,
                     args[at] = cut(args[at], axis)
             return func(*args, **(kwargs or {}))
 
-    with strict(), Round():
-        yield
+    fused = torch.backends.mha.get_fastpath_enabled()  # it hides an encoder layer's products in one operation
+    torch.backends.mha.set_fastpath_enabled(False)
+    try:
+        with strict(), Round():
+            yield
+    finally:
+        torch.backends.mha.set_fastpath_enabled(fused)
 
 
 @contextlib.contextmanager

@@ -6,6 +6,8 @@
 calls their operators, which torch.compile, torch.export, fake and CPU tensors need.
 """
 
+import contextlib
+
 import torch
 
 from . import _aten
@@ -169,8 +171,8 @@ class Writer:
         single = len(returns) == 1 and str(returns[0].type) == "Tensor"
         target = makes[0] if single else f"{', '.join(makes)}, *_"
         if self.casts:
-            where = 'device.type, enabled=device.type != "cpu"'
-            self._line(f"with torch.autocast({where}, dtype={self.casts}, cache_enabled=False):")
+            self.names["casting"] = _casting
+            self._line(f"with casting(device, {self.casts}):")
         self._line(f"{'    ' if self.casts else ''}{target} = {text if single else f'flat({text})'}")
         self._aliases(step, any(r.alias_info is not None for r in returns))
         if self.casts:
@@ -339,6 +341,13 @@ def bound(module, key, tensor, bind):
     if entry is None or entry[0] is not tensor or entry[1] != now:
         entry = views[key] = (tensor, now, bind(tensor))
     return entry[2]
+
+
+def _casting(device, dtype):
+    """PyTorch's autocast, as the module was timed with. A CPU computes in the module's own types."""
+    if device.type in ("cpu", "meta"):
+        return contextlib.nullcontext()
+    return torch.autocast(device.type, dtype=dtype, cache_enabled=False)
 
 
 def _refuse(name, shape, dtype, x):

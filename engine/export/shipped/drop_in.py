@@ -9,6 +9,7 @@ import contextlib
 import copy
 import functools
 import importlib
+import inspect
 import json
 from pathlib import Path
 
@@ -69,10 +70,11 @@ class _Calls:
 
     def __init__(self):
         self.bound, self.spec, self.settled, self.modal = {}, None, not WHOLE["settled"], False
+        self.names = (), False  # forward's parameters, and whether it takes others by name
 
     def __deepcopy__(self, memo):
         calls = _Calls()
-        calls.spec, calls.settled, calls.modal = self.spec, self.settled, self.modal
+        calls.spec, calls.settled, calls.modal, calls.names = self.spec, self.settled, self.modal, self.names
         return calls
 
     def __reduce__(self):
@@ -85,10 +87,12 @@ class DropIn(torch.nn.Module):
     def _prepare(self, spec=None):
         """`spec`: how forward returns its results (torch.utils._pytree), if that is known."""
         calls = self.__dict__["_ucutlass"] = _Calls()
+        own = inspect.signature(super().forward).parameters.values()
+        calls.names = tuple(p.name for p in own if p.kind != p.VAR_KEYWORD), any(p.kind == p.VAR_KEYWORD for p in own)
         calls.modal = any(isinstance(m, _MODAL) for m in self.modules())
         if calls.settled:
             self._find_state()
-        calls.spec = _uncommon(spec if spec is not None else _result_spec(self))
+        calls.spec = _uncommon(spec) if spec is not None else _result_spec(self, _examples("meta"), {})
         forward(False)  # written now, since torch.compile does not trace the writing
 
     def _find_state(self):
@@ -99,7 +103,9 @@ class DropIn(torch.nn.Module):
 
     def forward(self, *inputs, **named):
         calls = self._ucutlass
-        if named or len(inputs) != _PLAIN:
+        if calls.spec is _UNKNOWN and not torch.compiler.is_compiling():
+            calls.spec = _result_spec(self, *_pytree.tree_map_only(torch.Tensor, _on_meta, (inputs, named)))
+        if named or len(inputs) != _PLAIN or not all(isinstance(x, torch.Tensor) for x in inputs):
             inputs = _tensors_of(self, inputs, named)
         if calls.modal and self.training:
             raise RuntimeError("this module was optimised for inference: call .eval() before forward")
@@ -141,21 +147,21 @@ def drop_in(model, spec=None):
 
 
 def _shaped(calls, results):
-    if calls.spec is not None:
+    if calls.spec is not None and calls.spec is not _UNKNOWN:
         return _pytree.tree_unflatten(list(results), calls.spec)
     return results[0] if len(results) == 1 else results
 
 
 def _tensors_of(module, inputs, named):
     """The tensors among the arguments, in the order in which the module was traced."""
-    import inspect
-
-    if named:
-        own = inspect.signature(super(DropIn, module).forward)
-        try:
-            inputs = tuple(own.bind(*inputs, **named).arguments.values())
-        except TypeError as e:
-            raise TypeError(f"forward of {type(module).__name__}: {e}") from None
+    names, every = module._ucutlass.names
+    arguments = dict(zip(names, inputs, strict=False))
+    for name in named:
+        if name in arguments or (name not in names and not every):
+            how = "twice" if name in arguments else "and has no such argument"
+            raise TypeError(f"forward of {type(module).__name__} got {name!r} {how}")
+    arguments |= named
+    inputs = [arguments[name] for name in dict.fromkeys((*names, *arguments)) if name in arguments]
     leaves = _pytree.tree_leaves(inputs)
     tensors = tuple(x for x in leaves if torch.is_tensor(x))
     if len(tensors) != WHOLE["arguments"]:
@@ -166,6 +172,9 @@ def _tensors_of(module, inputs, named):
     return tensors
 
 
+_UNKNOWN = object()  # how forward returns its results, until a call shows how it takes its arguments
+
+
 def _uncommon(spec):
     """None for the results that `_shaped` gives without a spec: one tensor, or a tuple of several."""
     if spec is None or spec.is_leaf():
@@ -174,8 +183,9 @@ def _uncommon(spec):
     return None if plain and spec.num_leaves > 1 else spec
 
 
-def _result_spec(module):
-    """How the original's forward returns its results, from a call of a copy on the meta device; None if that fails."""
+def _result_spec(module, inputs, named):
+    """How the original's forward returns its results, from a call of a copy on the meta device; _UNKNOWN if that
+    fails, for example because its tensors come in lists."""
     memo = {}
     for t in (*module.parameters(), *module.buffers()):
         memo[id(t)] = torch.empty_like(t, device="meta")
@@ -184,10 +194,14 @@ def _result_spec(module):
     try:
         with torch.no_grad(), torch.device("meta"):
             twin = copy.deepcopy(module, memo)
-            spec = _pytree.tree_flatten(super(DropIn, twin).forward(*_examples("meta")))[1]
+            spec = _pytree.tree_flatten(super(DropIn, twin).forward(*inputs, **named))[1]
     except Exception:
-        return None
-    return spec if spec.num_leaves == len(WHOLE["returned"]) else None
+        return _UNKNOWN
+    return _uncommon(spec) if spec.num_leaves == len(WHOLE["returned"]) else _UNKNOWN
+
+
+def _on_meta(x):
+    return torch.empty_like(x, device="meta")
 
 
 def _examples(device):

@@ -44,6 +44,13 @@ def build():
         program.load()
 
 
+def operators():
+    """Name -> operator of each program. What torch.export saved needs them to be defined before it is loaded."""
+    from . import _drop_in
+
+    return {name: program.operator for name, program in _drop_in.programs().items()}
+
+
 def code(direct=True):
     """The Python of the composed forward, to read: as it launches the programs, or as torch.compile sees it."""
     from . import _compose, _drop_in

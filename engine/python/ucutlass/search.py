@@ -25,6 +25,7 @@ from engine.export import ExportError, forms, history
 from engine.export.composition import Whole
 from engine.session import recording
 from engine.session.runner import BadSpec, SessionSpec, run
+from engine.session.spec import MAX_SOURCE
 from engine.trace import capture, exported
 from engine.trace.explain import explain
 from engine.trace.load import Bad
@@ -71,13 +72,19 @@ def optimize(
     is for inference. Where no program is faster it is the module itself. Raises OptimizeError.
     """
     arguments = _checked(module, inputs)
+    device = device or ("cuda" if torch.cuda.is_available() else "modelled:h200")
+    home = next(x.device for x in _pytree.tree_leaves(arguments) if torch.is_tensor(x))
+    if device == "cuda" and home.type != "cuda":
+        raise OptimizeError(f"the module is on {home} and the search on the GPU: move module and inputs with .cuda()")
     live = trace(module, arguments)
     if classes is None:
         classes = (NATIVE.get(next((p.dtype for p in module.parameters()), None), "tf32"),)
-    device = device or ("cuda" if torch.cuda.is_available() else "modelled:h200")
     title = fields.pop("title", type(module).__name__)
     try:
         text = source.write(title, live.graph, live.values, live.inputs)
+        if len(text) > MAX_SOURCE:
+            many = f"{title} has {len(live.graph.ops):,} operations, whose text has {len(text):,} characters"
+            raise OptimizeError(f"{many}; a session takes {MAX_SOURCE:,}. Optimise its layers one by one")
         names = (classes,) if isinstance(classes, str) else tuple(classes)
         spec = SessionSpec(title=title, source=text, device=device, classes=names, **fields)
     except (source.NotWritten, BadSpec) as e:
@@ -119,6 +126,10 @@ def _arguments(module: torch.nn.Module, inputs: Any) -> tuple[Any, ...]:
             bound = inspect.signature(module.forward).bind(**inputs)
         except TypeError as e:
             raise OptimizeError(f"forward of {type(module).__name__} does not take these inputs: {e}") from None
+        own = inspect.signature(module.forward).parameters
+        only = [name for name in bound.arguments if own[name].kind is inspect.Parameter.KEYWORD_ONLY]
+        if only:
+            raise OptimizeError(f"forward takes {only[0]!r} by its name only; optimise a module whose forward does not")
         bound.apply_defaults()
         last = max(i for i, name in enumerate(bound.arguments) if name in inputs)
         return tuple(bound.arguments.values())[: last + 1]
@@ -225,7 +236,10 @@ def _result(module: torch.nn.Module, live: Live, collected: progress.Collected, 
             report = replace(report, ms=theirs.ms, pytorch_ms=theirs.ms, baseline=name, speedup=1.0)
     else:
         whole = _own(collected, live)
-        fast = _imported(whole).optimized(module, live.spec)
+        package = _imported(whole)
+        if live.inputs[0].is_cuda:
+            _build(package)
+        fast = package.optimized(module, live.spec)
         report = replace(
             report, cls=best.cls, ms=best.judged.ms, speedup=best.judged.speedup,
             pytorch_ms=best.measured.baseline_ms, baseline=baseline_name(best.judged.baseline),
@@ -233,6 +247,17 @@ def _result(module: torch.nn.Module, live: Live, collected: progress.Collected, 
         )  # fmt: skip
     fast.__dict__["report"] = report
     return fast
+
+
+def _build(package: Any) -> None:
+    """Build the programs in this process, so that the first call does not wait for it. Raises OptimizeError."""
+    try:
+        package.build()
+    except (ImportError, RuntimeError, OSError) as e:
+        why = f"{type(e).__name__}: {e}"
+        raise OptimizeError(
+            f"the programs cannot be built in this process ({why}); install requirements-gpu.txt"
+        ) from e
 
 
 def _own(collected: progress.Collected, live: Live) -> Whole:

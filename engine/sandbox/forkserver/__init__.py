@@ -229,6 +229,7 @@ class Kind:
 
     server: Server | None = None
     able: bool | None = None
+    lock: threading.Lock = field(default_factory=threading.Lock)  # the first fork of a kind takes seconds
     failed: list[str] = field(default_factory=list)  # the reasons of the last forks, without one that worked
 
     def close(self) -> None:
@@ -238,7 +239,6 @@ class Kind:
 
 
 kinds = {(gpu, late): Kind() for gpu in (False, True) for late in (False, True)}
-_lock = threading.Lock()
 
 
 def of(mode: str, gpu: bool, preload: tuple[str, ...], late: tuple[str, ...] = ()) -> Server | None:
@@ -247,7 +247,9 @@ def of(mode: str, gpu: bool, preload: tuple[str, ...], late: tuple[str, ...] = (
     kind = kinds[gpu, bool(late)]
     if mode == "none" or "torch" not in preload or kind.able is False:
         return None
-    with _lock:
+    with kind.lock:
+        if kind.able is False:
+            return None
         if kind.server is None or not kind.server.alive:
             kind.close()
             kind.server = Server(mode, gpu, bool(late))
@@ -283,8 +285,8 @@ def process_id(gpu: bool = False) -> int | None:
 
 def close() -> None:
     """End the servers. Their forks go on."""
-    with _lock:
-        for kind in kinds.values():
+    for kind in kinds.values():
+        with kind.lock:
             kind.close()
 
 

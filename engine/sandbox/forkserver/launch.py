@@ -60,6 +60,13 @@ class Started:
             shutil.rmtree(self.scratch, ignore_errors=True)
 
 
+def prepare(mode: str, gpu: bool, preload: tuple[str, ...], late: tuple[str, ...], forks: bool) -> None:
+    """Start the servers that such a process may be a fork of, which takes seconds once; `start` is called in a thread
+    for which all others wait."""
+    for loaded in dict.fromkeys((late, ())) if forks else ():
+        forkserver.of(mode, gpu, preload, loaded)
+
+
 def start(
     mode: str, arguments: list[str], preload: tuple[str, ...], inherited: Mapping[str, int], printed: int, *, gpu: bool,
     visible: str, forks: bool, late: tuple[str, ...] = (),

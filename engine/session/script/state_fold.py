@@ -113,7 +113,7 @@ class StateFold:
         if isinstance(end, events.TrialJudged):
             fields |= {
                 "ms": end.ms, "clean": end.verdict in COUNTING and (self.algebraic or not end.algebraic),
-                "region_ms": measured.part.get("region_ms"), "speedup": end.speedup, "kind": end.kind, "gap": end.gap,
+                **_of_part(measured.part), "speedup": end.speedup, "kind": end.kind, "gap": end.gap,
                 "tripped": bool(integrity.tripped(measured.checks)), "verdict": end.verdict,
                 "evidence": tuple(end.evidence), "log": compiled.note if compiled else "",
             }  # fmt: skip
@@ -133,3 +133,9 @@ class StateFold:
             number, text, proposed.cls, proposed.backend, proposed.by, form=proposed.form, language=proposed.language,
             **fields,
         )  # fmt: skip
+
+
+def _of_part(part: dict[str, Any]) -> dict[str, Any]:
+    """The fields of Finished that a trial of a region has."""
+    ms, theirs = part.get("region_ms"), part.get("region_eager_ms")
+    return {"region_ms": ms, "gain": theirs / ms if ms and theirs else None, "beside": tuple(part.get("beside", ()))}

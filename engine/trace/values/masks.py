@@ -24,6 +24,16 @@ class Masks:
     def __init__(self, known: Callable[[Any], Any]):
         self.known, self.values = known, {}
 
+    def mark(self, ops: list[dict], nodes: Mapping[str, Any]) -> None:
+        """Note the share of scores that each mask leaves (sol.graph.Op.unmasked). `nodes`: operation -> its node."""
+        for op in ops:
+            if op["op"] in MASKING and op["name"] in nodes:
+                node = nodes[op["name"]]
+                names = [argument.name for argument in node.target._schema.arguments]
+                share = self.share(node, dict(zip(names, node.args, strict=False)) | dict(node.kwargs))
+                if share < 1.0:
+                    op["unmasked"] = share
+
     def share(self, node: Any, arguments: Mapping[str, Any]) -> float:
         """The share of elements that a masking operation leaves to the softmax after it; 1 if it masks none.
         `arguments`: its arguments by ATen's names."""

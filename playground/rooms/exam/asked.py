@@ -11,10 +11,11 @@ from collections.abc import Iterable
 from typing import Any
 
 from playground.access.answers import Refused
+from playground.learn import check
 from playground.learn.exam import draw
 from playground.learn.exam.draw import Form
 from playground.rooms.events import AFTER, BEFORE
-from playground.rooms.lessons import Lesson
+from playground.rooms.lessons import Lesson, Step
 
 PARTS = (BEFORE, AFTER)
 
@@ -38,3 +39,18 @@ def lesson(plan: dict[str, Any], seat: int, part: str, language: str = "en") -> 
 def titles(plan: dict[str, Any], language: str = "en") -> dict[str, str]:
     """{skill: its title} in a language."""
     return {step.id: step.title for step in draw.lesson(plan["forms"][0], language).steps} if plan.get("forms") else {}
+
+
+def answered(plan: dict[str, Any], language: str = "en") -> list[list[dict[str, Any]]]:
+    """Both forms with their answers, for the teacher: of each question {skill, title, html, blocks, ask, answer,
+    because}, all as safe HTML but `skill`, `title` and `blocks`."""
+    return [[_answered(step) for step in draw.lesson(form, language).steps] for form in plan.get("forms", [])]
+
+
+def _answered(step: Step) -> dict[str, Any]:
+    assert step.question is not None  # of a step that predicts
+    outcome = check(step, step.question.right.value())
+    return {
+        "skill": step.id, "title": step.title, "html": step.body_html, "blocks": list(step.blocks),
+        "ask": step.question.ask_html, "answer": outcome.answer, "because": outcome.html,
+    }  # fmt: skip

@@ -1,24 +1,16 @@
 // Two recordings chosen by their checkboxes, kept in the page's address, and the link that shows them side by side.
-import { $, h } from "../page.js";
+import { $ } from "../page.js";
 import { chosen, remember } from "./address.js";
 
 export class Pair {
-  /** `rows`: the recordings, {id, title}. */
-  constructor(rows) {
-    this.titles = new Map(rows.map((row) => [row.id, row.title]));
+  /** `cards`: those of the recordings, each with its session's id and a checkbox. */
+  constructor(cards) {
+    this.titles = new Map(cards.map((card) => [card.dataset.id, card.querySelector("h3").textContent]));
+    this.boxes = new Map(cards.map((card) => [card.dataset.id, card.querySelector(".pick input")]));
     this.ids = [...new Set([chosen("a"), chosen("b")])].filter((id) => this.titles.has(id));
-    this.boxes = new Map();
+    for (const [id, input] of this.boxes) input.addEventListener("change", () => this.choose(id, input.checked));
     $("picked-clear").addEventListener("click", () => this.clear());
     this.show();
-  }
-
-  /** The checkbox of a card. While two are chosen, the others wait until one is taken back. */
-  box({ id, title }) {
-    const input = h("input", { type: "checkbox", "aria-label": `Compare ${title}`,
-      onchange: () => this.choose(id, input.checked) });
-    this.boxes.set(id, input);
-    this.set(id, input);
-    return h("label", { class: "pick" }, input, "Compare");
   }
 
   choose(id, wanted) {
@@ -30,9 +22,10 @@ export class Pair {
     const first = this.boxes.get(this.ids[0]);
     this.ids = [];
     this.show();
-    if (first?.isConnected) first.focus();
+    first?.focus();
   }
 
+  /** While two are chosen, the others wait until one is taken back. */
   set(id, input) {
     input.checked = this.ids.includes(id);
     input.disabled = this.ids.length === 2 && !input.checked;

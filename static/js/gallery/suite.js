@@ -1,6 +1,6 @@
 // The suite's results on the gallery: a summary, how many problems are faster by how much, speedup against distance to
 // the limit, and every problem as a row. The data file is generated from committed measurements and fetched unchanged.
-import { $, boot, h, request, throttle } from "../page.js";
+import { $, h, request, throttle } from "../page.js";
 import { Chart } from "../chart.js";
 import { className } from "../format.js";
 import { chosen, remember } from "./address.js";
@@ -17,7 +17,7 @@ class Suite {
     const button = (cls) =>
       h("button", { type: "button", class: "button", onclick: () => this.choose(cls) }, className(cls));
     this.buttons = Object.fromEntries(this.classes.map((cls) => [cls, button(cls)]));
-    $("suite-classes").append(...Object.values(this.buttons));
+    $("suite-classes").replaceChildren(...Object.values(this.buttons)); // in the place of equal ones of the server
     const root = $("suite-charts");
     const chart = (id, title) => new Chart(root, id, title, "Loading the chart…", () => {}, NOTHING);
     this.fastP = chart("fast-p", "Faster by how much");
@@ -64,14 +64,13 @@ class Suite {
 }
 
 async function load() {
-  $("suite-from").textContent = LOADING;
   $("suite-table").replaceChildren(h("p", { class: "empty small" }, LOADING));
-  $("suite-rows").hidden = false;
+  $("suite-rows").hidden = $("suite-charts").hidden = false;
   let results;
   try {
     results = await request(DATA);
   } catch (e) {
-    $("suite-rows").hidden = true;
+    $("suite-rows").hidden = $("suite-charts").hidden = true;
     const again = h("button", { type: "button", class: "button", onclick: load }, "Try again");
     $("suite-from").replaceChildren(`The results did not load. ${e.message}`, again);
     return;
@@ -79,4 +78,4 @@ async function load() {
   new Suite(results);
 }
 
-if (boot.bench) load();
+if (!$("suite").hidden) load();

@@ -1,6 +1,8 @@
 // What moved between the test before the lessons and the one after them: a table of the skills, one of the seats
 // (as playground/rooms/exam/moved.py has it).
-import { $, h } from "../page.js";
+import { $, boot, h } from "../page.js";
+import { drawBlock } from "../learn/blocks.js";
+import { html } from "../learn/parts.js";
 import { tr } from "../texts.js";
 import { nameOf } from "./tiles.js";
 
@@ -44,4 +46,26 @@ export function drawMoved(room, { anonymous }) {
       { both, before, after })
     : tr("Nobody has answered a question both times yet.");
   $("moved-table").replaceChildren(table(tr("Skill"), skills), table(tr("Seat"), each));
+}
+
+const words = { word: (key) => boot.words[key] ?? key };
+
+/** Both forms of the test, each question with its answer: `forms` as GET /api/rooms/CODE/test has them. */
+export function drawForms(forms) {
+  $("forms").replaceChildren(...forms[0].map(({ title }, place) => h("section", {}, h("h3", {}, title),
+    h("div", { class: "moved-tables" }, forms.map((form) => question(form[place]))))));
+}
+
+function question({ html: body, blocks, ask, answer, because }) {
+  const text = h("div", { class: "lesson-text" });
+  text.append(html(body));
+  for (const mark of text.querySelectorAll("[data-block]"))
+    mark.replaceWith(drawBlock(blocks[Number(mark.dataset.block)], words));
+  const part = (name, content) => {
+    const node = h("p", { class: name });
+    node.append(html(content));
+    return node;
+  };
+  const right = part("right-answer", `<strong>${answer}</strong>`);
+  return h("div", {}, text, part("ask", ask), right, part("faint", because));
 }

@@ -30,41 +30,53 @@ class TestQuestion extends Question {
  * Shows the questions of a test in `element`.
  *   steps: [{key, step}], step as in a lesson (playground.learn.lesson_json), its blocks a module or a program
  *   answers: {key: {last, right, why}}; check(key, answer): as the runner's; locked(key); word(key);
- *   end: what stands after the last question, or null
+ *   end(): what stands after the last question, or null
+ * Returns {refresh()}, for after `locked` changed: what a student is typing stays.
  */
 export function quiz(element, { steps, answers, check, locked, word, end }) {
-  const items = steps.map(({ key, step }, place) => {
-    const runner = {
-      answers: {},
-      word,
-      answer: async (answer) => {
-        const outcome = await check(key, answer);
-        if (outcome.code !== "unreadable") runner.answers[step.id] = { answer, right: outcome.right };
-        return outcome;
-      },
-    };
-    const item = h("li", { class: "quiz-item", "data-step": key }, h("h3", {}, `${place + 1}. ${step.title}`));
-    if (locked(key)) {
-      item.append(h("p", { class: "faint" }, word("wait")));
-      return item;
-    }
-    const text = h("div", { class: "lesson-text" });
-    text.append(html(step.html));
-    for (const mark of text.querySelectorAll("[data-block]"))
-      mark.replaceWith(drawBlock(step.blocks[Number(mark.dataset.block)], runner));
-    const question = new TestQuestion({ ...step, id: key.replace(/\W/g, "-") }, runner);
-    const before = answers[key];
-    if (before) {
-      question.fill(before.last);
-      const outcome = "right" in before && before.right !== undefined
-        ? { right: before.right, code: before.right ? "right" : "wrong", html: before.why ?? "" }
-        : { right: null, code: "stored" };
-      question.draw(outcome, word);
-    }
-    item.append(text, question.root);
-    return item;
-  });
-  element.replaceChildren(h("ol", { class: "quiz" }, items), ...[end].filter(Boolean));
+  const draw = ({ key, step }, place) => {
+    const head = h("h3", {}, `${place + 1}. ${step.title}`);
+    const shut = locked(key);
+    const parts = shut ? [h("p", { class: "faint" }, word("wait"))] : asked(key, step, { answers, check, word });
+    return h("li", { class: "quiz-item", "data-step": key, "data-shut": shut }, head, parts);
+  };
+  const list = h("ol", { class: "quiz" }, steps.map(draw));
+  const foot = h("div", { class: "quiz-end" }, end());
+  element.replaceChildren(list, foot);
+  return {
+    refresh() {
+      for (const [place, item] of [...list.children].entries())
+        if ("shut" in item.dataset && !locked(steps[place].key)) item.replaceWith(draw(steps[place], place));
+      foot.replaceChildren(...[end()].filter(Boolean));
+    },
+  };
+}
+
+/** The module of a question and its form. */
+function asked(key, step, { answers, check, word }) {
+  const runner = {
+    answers: {},
+    word,
+    answer: async (answer) => {
+      const outcome = await check(key, answer);
+      if (outcome.code !== "unreadable") runner.answers[step.id] = { answer, right: outcome.right };
+      return outcome;
+    },
+  };
+  const text = h("div", { class: "lesson-text" });
+  text.append(html(step.html));
+  for (const mark of text.querySelectorAll("[data-block]"))
+    mark.replaceWith(drawBlock(step.blocks[Number(mark.dataset.block)], runner));
+  const question = new TestQuestion({ ...step, id: key.replace(/\W/g, "-") }, runner);
+  const before = answers[key];
+  if (before) {
+    question.fill(before.last);
+    const outcome = "right" in before && before.right !== undefined
+      ? { right: before.right, code: before.right ? "right" : "wrong", html: before.why ?? "" }
+      : { right: null, code: "stored" };
+    question.draw(outcome, word);
+  }
+  return [text, question.root];
 }
 
 TestQuestion.prototype.fill = function fill(answer) {

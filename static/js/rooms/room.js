@@ -18,7 +18,8 @@ const lessons = new Map(); // its path in the API (lessons/SLUG, test/PART) -> i
 
 let room = null;
 let section = null; // the part on the screen
-let runner = null;
+let runner = null; // of the lesson on the screen
+let test = null; // on the screen where there is no runner
 let channel = null;
 const seat = new Seat(boot.code, boot.language, (number) => {
   $("unsent").hidden = number === 0;
@@ -164,16 +165,16 @@ function sessions(key) {
   };
 }
 
-function showTest({ steps }, test) {
+function showTest({ steps }, questions) {
   runner = null;
   $("work").className = "panel pad work";
-  quiz($("work"), {
-    steps: steps.map(({ key, step }) => ({ key, step: test.steps.find((s) => s.id === step) })),
+  test = quiz($("work"), {
+    steps: steps.map(({ key, step }) => ({ key, step: questions.steps.find((s) => s.id === step) })),
     answers: mine().answers,
     locked: (key) => !isOpen(room, key),
     check: (key, answer) => check(key, answer),
     word,
-    end: leadOn(following(), boot.words),
+    end: () => leadOn(following(), boot.words),
   });
   if (steps.some((step) => isOpen(room, step.key))) seat.post("steps", { step: steps[0].key }).catch(() => {});
 }
@@ -205,8 +206,7 @@ function draw() {
   $("sections").replaceChildren(...sections(room).map(link));
   if (open !== room.open_to) {
     open = room.open_to;
-    if (runner) runner.refresh();
-    else if (lessons.has(`test/${section?.part}`)) showTest(section, lessons.get(`test/${section.part}`));
+    (runner ?? test)?.refresh();
   }
   if (runner) drawHints(`${section.name}/${runner.step.id}`);
   drawTally().catch(fail);

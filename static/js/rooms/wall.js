@@ -3,7 +3,7 @@
 import { $, boot, copy, h, request, throttle } from "../page.js";
 import { Channel, showStatus } from "./channel.js";
 import { controls, shortcut } from "./controls.js";
-import { drawMoved } from "./moved.js";
+import { drawForms, drawMoved } from "./moved.js";
 import { counted, tally } from "./tally.js";
 import { apply, begin, timeOf } from "./state.js";
 import { tr } from "../texts.js";
@@ -119,6 +119,15 @@ function hideNames() {
   wall.anonymous = !wall.anonymous;
   localStorage.setItem(ANONYMOUS, wall.anonymous ? "1" : "0");
   draw();
+}
+
+/** The questions of the test: the teacher opens them, because the projector shows the answers too. */
+async function showForms() {
+  try {
+    drawForms((await request(`/api/rooms/${boot.code}/test?lang=${boot.language}`, { headers })).forms);
+  } catch (e) {
+    fail(e);
+  }
 }
 
 const lessons = new Map(); // slug -> a promise of its JSON
@@ -277,6 +286,7 @@ async function start() {
   wall.channel.start();
   setInterval(soon, 5000); // a deadline comes without an event
   $("moved-csv").addEventListener("click", acts.moved);
+  $("questions").addEventListener("toggle", showForms, { once: true });
   addEventListener("keydown", (e) => shortcut(e, acts));
 }
 

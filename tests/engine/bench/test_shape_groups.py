@@ -83,3 +83,25 @@ def test_shapes_can_be_cut_and_unknown_names_are_refused(capsys):
     with pytest.raises(SystemExit):
         shape_groups.main(["--only", "nothing"])
     assert "none of silu_and_mul" in capsys.readouterr().err
+
+
+def test_a_session_that_ended_is_written_at_once_and_not_played_again(tmp_path):
+    writes, played = [], []
+    ended = {}
+    sessions = shape_groups.Sessions(ended, lambda: writes.append(dict(ended)))
+
+    def play():
+        played.append(1)
+        return {"best": None}
+
+    assert sessions.once("one", play) == sessions.once("one", play) == {"best": None}
+    assert len(played) == 1 and writes == [{"one": {"best": None}}]
+
+
+def test_only_a_run_of_the_same_request_goes_on(tmp_path):
+    out = tmp_path / "out.json"
+    request = {"gpu": "a", "driver": "1", "model": "m", "skill": 1.0, "seed": 0, "form": "kernel", "trials": 6}
+    assert shape_groups._earlier(out, request) == {}
+    out.write_text(json.dumps({**request, "sessions": {"one": {}}}))
+    assert shape_groups._earlier(out, request) == {"one": {}}
+    assert shape_groups._earlier(out, {**request, "trials": 8}) == {}

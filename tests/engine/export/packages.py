@@ -9,6 +9,7 @@ from pathlib import Path
 from types import ModuleType
 
 from engine.export import command, forms, write
+from engine.suite.cases import PROBLEMS, module_ids
 
 HEAD = "import torch\nfrom torch import nn\n\n\n"
 # cumsum stays PyTorch between two programs.
@@ -106,6 +107,22 @@ def get_inputs():
     return [torch.randint(0, 100, (64,)), torch.randn(128), 0.5]
 """
 )
+# Tensors in a list, results in a dictionary.
+LISTED = (
+    HEAD
+    + """class Model(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.a = nn.Linear(64, 64)
+
+    def forward(self, parts, gain):
+        return {str(i): torch.cumsum(torch.relu(self.a(x)) * gain, 0) for i, x in enumerate(parts)}
+
+
+def get_inputs():
+    return [[torch.randn(32, 64), torch.randn(64, 64)], torch.randn(64)]
+"""
+)
 RECURRENT = (
     HEAD
     + """class Model(nn.Module):
@@ -128,6 +145,25 @@ MODULES = {
     "two_regions": TWO_REGIONS, "writes": WRITES, "writes_its_input": WRITES_ITS_INPUT, "first_call": FIRST_CALL,
     "nested": NESTED, "recurrent": RECURRENT,
 }  # fmt: skip
+CAPITALS = """\
+import torch
+
+
+class Model(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.Proj = torch.nn.ModuleDict({"In": torch.nn.Linear(64, 64), "in_2": torch.nn.Linear(64, 64)})
+        self.register_buffer("Scale", torch.ones(64))
+
+    def forward(self, X, Y):
+        return self.Proj["In"](X) * self.Scale + self.Proj["in_2"](Y)
+
+
+def get_inputs():
+    return [torch.randn(64, 64), torch.randn(64, 64)]
+"""
+# The suite, and a module whose names differ in case alone.
+SUITE = {name: (PROBLEMS / f"{name}.py").read_text(encoding="utf-8") for name in module_ids()} | {"capitals": CAPITALS}
 _numbers = itertools.count()
 
 

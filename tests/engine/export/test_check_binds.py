@@ -5,8 +5,6 @@ Without a GPU: modules and inputs are made on the `meta` device, which has shape
 
 import contextlib
 import importlib.util
-import json
-import subprocess
 import sys
 
 import pytest
@@ -17,27 +15,7 @@ from dsl.printer import to_text  # noqa: E402
 from engine.export import Exported, package, write  # noqa: E402
 from engine.export.history import places  # noqa: E402
 from engine.strategies.planner.lowering.lower import lower  # noqa: E402
-from engine.suite.cases import PROBLEMS, ROOT, module_ids  # noqa: E402
-from sol.graph import OpGraph  # noqa: E402
-
-CAPITALS = """\
-import torch
-
-
-class Model(torch.nn.Module):
-    def __init__(self):
-        super().__init__()
-        self.Proj = torch.nn.ModuleDict({"In": torch.nn.Linear(64, 64), "in_2": torch.nn.Linear(64, 64)})
-        self.register_buffer("Scale", torch.ones(64))
-
-    def forward(self, X, Y):
-        return self.Proj["In"](X) * self.Scale + self.Proj["in_2"](Y)
-
-
-def get_inputs():
-    return [torch.randn(64, 64), torch.randn(64, 64)]
-"""
-TEXTS = {name: (PROBLEMS / f"{name}.py").read_text(encoding="utf-8") for name in module_ids()} | {"capitals": CAPITALS}
+from tests.engine.export.packages import SUITE  # noqa: E402
 
 
 @contextlib.contextmanager
@@ -52,35 +30,9 @@ def imported(path, name):
         del sys.modules[name]
 
 
-# Traces every text on the meta device, in a process of its own: other tests leave state in torch.
-TRACING = """
-import json, sys, torch
-from engine.trace.capture import Capture
-from engine.trace.exported import export
-texts, graphs = json.load(sys.stdin), {}
-for name, text in texts.items():
-    names = {"__name__": "module"}
-    exec(compile(text, "module.py", "exec"), names)
-    with torch.device("meta"), torch.no_grad():
-        model = names["Model"](*names.get("get_init_inputs", list)()).eval()
-        graphs[name] = Capture(export(model, tuple(names["get_inputs"]()))).graph()
-json.dump(graphs, sys.stdout)
-"""
-
-
-@pytest.fixture(scope="module")
-def graphs():
-    """Name -> op graph of every module of the test."""
-    done = subprocess.run(
-        [sys.executable, "-c", TRACING], input=json.dumps(TEXTS), cwd=ROOT, capture_output=True, text=True, timeout=300
-    )
-    assert done.returncode == 0, done.stderr[-4000:]
-    return {name: OpGraph.from_json(json.dumps(graph)) for name, graph in json.loads(done.stdout).items()}
-
-
-@pytest.mark.parametrize("name", sorted(TEXTS))
+@pytest.mark.parametrize("name", sorted(SUITE))
 def test_every_parameter_is_bound_to_the_tensor_that_the_planner_meant(name, graphs, tmp_path):
-    text = TEXTS[name]
+    text = SUITE[name]
     graph = graphs[name]
     lowered = lower(graph, name)
     bound = places(map(vars, lowered.inputs), graph)

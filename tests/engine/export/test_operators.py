@@ -1,6 +1,10 @@
 """Each program of an exported module is one operator, which torch.compile, torch.export and fake tensors see whole."""
 
 import io
+import os
+import shutil
+import subprocess
+import sys
 
 import pytest
 
@@ -24,7 +28,10 @@ def operators(graph):
     return [str(n.target) for n in graph.nodes if "ucutlass" in str(n.target)]
 
 
-@pytest.mark.parametrize("backend", ["eager", "aot_eager"])
+COMPILER = pytest.mark.skipif(shutil.which("g++") is None, reason="inductor needs a C++ compiler")
+
+
+@pytest.mark.parametrize("backend", ["eager", "aot_eager", pytest.param("inductor", marks=COMPILER)])
 def test_torch_compile_takes_it_in_one_graph(two, backend):
     _, fast, x, right = two
     torch._dynamo.reset()
@@ -56,6 +63,22 @@ def test_torch_export_keeps_the_operators_and_the_parameters_names(two):
     torch.export.save(program, file)
     file.seek(0)
     assert torch.allclose(torch.export.load(file).module()(x), right, atol=1e-5)
+
+
+def test_a_fresh_process_loads_what_torch_export_saved(tmp_path):
+    package, original = exported(TWO_REGIONS, tmp_path / "out")
+    model, (x,) = original.Model().eval(), original.get_inputs()
+    torch.export.save(torch.export.export(package.optimized(model), (x,)), tmp_path / "saved.pt2")
+    with torch.no_grad():
+        torch.save({"x": x, "right": model(x)}, tmp_path / "data.pt")
+    code = (
+        f"import torch, {package.__name__} as package; package.operators();"
+        "data = torch.load('data.pt'); out = torch.export.load('saved.pt2').module()(data['x']);"
+        "assert torch.allclose(out, data['right'], atol=1e-5)"
+    )
+    environ = os.environ | {"PYTHONPATH": str(tmp_path / "out")}
+    done = subprocess.run([sys.executable, "-c", code], cwd=tmp_path, env=environ, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
 
 
 def test_a_fake_tensor_gets_the_shape_without_a_computation(two):
@@ -94,6 +117,9 @@ def test_a_dictionary_of_results_passes_torch_compile(tmp_path):
     package, original = exported(NESTED, tmp_path / "out")
     model, inputs = original.Model().eval(), original.get_inputs()
     torch._dynamo.reset()
-    out = torch.compile(package.optimized(model), backend="aot_eager", fullgraph=True)(*inputs)
+    ids, bias, scale = inputs
+    compiled = torch.compile(package.optimized(model), backend="aot_eager", fullgraph=True)
     with torch.no_grad():
-        assert torch.allclose(out["y"], model(*inputs)["y"], atol=1e-4)
+        right = model(*inputs)["y"]
+        assert torch.allclose(compiled(*inputs)["y"], right, atol=1e-4)
+        assert torch.allclose(compiled(bias=bias, ids=ids, scale=scale)["y"], right, atol=1e-4)

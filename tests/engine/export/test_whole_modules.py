@@ -12,7 +12,8 @@ import pytest
 torch = pytest.importorskip("torch")
 
 from engine.export import command, forms, write  # noqa: E402
-from tests.engine.export.packages import FIRST_CALL, MODULES, NESTED, TWO_REGIONS, WRITES, exported  # noqa: E402
+from tests.engine.export import packages  # noqa: E402
+from tests.engine.export.packages import MODULES, NESTED, TWO_REGIONS, WRITES, exported  # noqa: E402
 
 
 @pytest.fixture(scope="module")
@@ -103,7 +104,7 @@ def test_state_is_written_as_the_original_writes_it(tmp_path):
 
 
 def test_the_first_call_may_make_what_later_ones_read(tmp_path):
-    package, original = exported(FIRST_CALL, tmp_path / "out")
+    package, original = exported(packages.FIRST_CALL, tmp_path / "out")
     model, (x,) = original.Model().eval(), original.get_inputs()
     fast = package.optimized(copy.deepcopy(model))
     with torch.no_grad():
@@ -119,12 +120,24 @@ def test_results_keep_their_structure_and_arguments_their_names(nested):
     assert list(out) == ["y", "more"] and close(out["y"], right["y"]) and torch.equal(out["more"][0], right["more"][0])
 
 
+def test_tensors_in_a_list_arrive_and_results_in_a_dictionary_return(tmp_path):
+    package, original = exported(packages.LISTED, tmp_path / "out")
+    model, (parts, gain) = original.Model().eval(), original.get_inputs()
+    fast = package.optimized(model)
+    with torch.no_grad():
+        right = model(parts, gain)
+        for out in (fast(parts, gain), fast(gain=gain, parts=parts)):
+            assert list(out) == ["0", "1"] and all(close(out[key], right[key]) for key in right)
+
+
 @pytest.mark.parametrize(
     ("call", "error", "words"),
     [
         (lambda f, i, b: f(i, b, 2.0), ValueError, r"other arguments \[0.5\], not \[2.0\]"),
         (lambda f, i, b: f(i, b), ValueError, r"not \[\]"),
-        (lambda f, i, b: f(i, scale=0.5), TypeError, "missing a required argument: 'bias'"),
+        (lambda f, i, b: f(i, scale=0.5), TypeError, "optimised for 2 tensors, not 1"),
+        (lambda f, i, b: f(i, b, 0.5, ids=i), TypeError, "got 'ids' twice"),
+        (lambda f, i, b: f(i, b, 0.5, idx=i), TypeError, "got 'idx' and has no such argument"),
         (lambda f, i, b: f(i[:32], b, 0.5), ValueError, r"int64\[32\]; this module was optimised for int64\[64\]"),
         (lambda f, i, b: f(i, b.double(), 0.5), ValueError, "bias is float64"),
         (lambda f, i, b: f(i, b.clone().requires_grad_(), 0.5), RuntimeError, "call the original"),

@@ -80,15 +80,22 @@ class Fails(nn.Module):
         return x @ torch.zeros(3, 3)
 
 
+class Named(nn.Module):
+    def forward(self, x, *, mask):
+        return x * mask
+
+
 @pytest.mark.parametrize(
     ("module", "inputs", "fields", "words"),
     [
+        (Named().eval(), {"x": torch.ones(2), "mask": torch.ones(2)}, {}, "takes 'mask' by its name only"),
         (lambda x: x, torch.ones(2), {}, "must be a torch.nn.Module"),
         (Net(64), torch.ones(2, 64), {}, r"call \.eval\(\) first"),
         (Net(64).eval(), [], {}, "hold no tensor"),
         (Net(64).eval(), {"z": torch.ones(2, 64)}, {}, "does not take these inputs"),
         (Net(64).eval(), "x", {}, "must be a tensor, a list, a tuple or a dictionary, not a str"),
         (Net(64).eval(), torch.ones(2, 64, device="meta"), {}, "the module is on cpu and an input on meta; move one"),
+        (Net(64).eval(), torch.ones(2, 64), {"device": "cuda"}, r"on cpu and the search on the GPU: move .* \.cuda"),
         (Net(64).eval(), torch.ones(2, 64), {"classes": "tf64"}, "'tf64' is not one of f32, tf32, f16, bf16, fp8"),
         (Net(64).eval(), torch.ones(2, 64), {"device": "modelled:x"}, "write cuda, or for a prediction one of"),
         (Net(64).eval(), torch.ones(2, 64), {"triels": 2}, "triels: no such field"),
@@ -106,3 +113,11 @@ def test_each_mistake_is_one_sentence(module, inputs, fields, words):
         ucutlass.optimize(module, inputs, verbose=False, **fields)
     text = str(raised.value)
     assert re.search(words, text) and "\n" not in text and "Traceback" not in text
+
+
+def test_a_module_that_is_too_long_for_a_session_says_how_long(monkeypatch):
+    from ucutlass import search
+
+    monkeypatch.setattr(search, "MAX_SOURCE", 1000)
+    with pytest.raises(ucutlass.OptimizeError, match=r"Net has 5 operations.* takes 1,000. Optimise its layers"):
+        ucutlass.optimize(Net(64).eval(), torch.ones(2, 64), verbose=False)

@@ -125,3 +125,22 @@ def test_a_program_of_a_region_is_refined_as_that_region_with_the_whole_modules_
     verb = refiner.next(State((standing,)))
     own = predict(resolve(check(verb.text).program, H200.sms), H200).ms
     assert verb.predicted_ms > own, "the other region and the rest are PyTorch's"
+
+
+def test_two_programs_may_be_worth_it_together_where_each_alone_is_not():
+    """Casts between a program and PyTorch's rest cost more than each saves; without the seam both are faster."""
+    first, second = finished(1, 1, 0.9, gain=1.8), finished(2, 2, 0.88, gain=1.9)
+    assert State((first,)).standing("tf32") == {1: first}, "it runs along with the other region's first program"
+    together = finished(3, 2, 1.3, gain=1.9, beside=(1,))
+    assert {r: t.number for r, t in State((first, second, together)).standing("tf32").items()} == {1: 1, 2: 3}
+
+
+def test_a_program_that_helps_no_other_is_left_out_again():
+    first, with_it = finished(1, 1, 0.9, gain=1.8), finished(2, 2, 0.7, gain=0.8, beside=(1,))
+    assert State((first, with_it)).standing("tf32") == {}
+    newer = finished(3, 1, 0.95, gain=2.0)
+    assert State((first, with_it, newer)).standing("tf32") == {1: newer}
+
+
+def test_a_region_that_is_slower_than_pytorch_s_runs_beside_nothing():
+    assert State((finished(1, 1, 0.9, gain=0.99),)).standing("tf32") == {}

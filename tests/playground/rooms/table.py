@@ -94,6 +94,8 @@ ROWS = [
     Row("GET", "api/rooms/<code>/seat", (404, 403, 403, 403), path="/api/rooms/OTHER/seat"),
     Row("GET", "api/rooms/<code>/lessons/<lesson>", (404, 403, 200, 200), path="/api/rooms/CODE/lessons/roofline"),
     Row("GET", "api/rooms/<code>/lessons/<lesson>", (404, 403, 404, 404), path="/api/rooms/CODE/lessons/nothing"),
+    Row("GET", "api/rooms/<code>/test", (404, 403, 403, 200)),
+    Row("GET", "api/rooms/<code>/test", (404, 403, 403, 403), path="/api/rooms/OTHER/test"),
     Row("GET", TEST, (404, 403, 200, 403), path="/api/rooms/CODE/test/before"),
     Row("GET", TEST, (404, 403, 403, 403), path="/api/rooms/OTHER/test/before"),
     Row("GET", TEST, (422,) * 4, path="/api/rooms/CODE/test/nothing"),

@@ -50,7 +50,7 @@ def _asked(room: Visit, other: Visit, seat: str, row: table.Row, visitor: str, s
     code, beside = ("WWWWWW", "XXXXXX") if visitor == "stranger" else (room.code, other.code)
     token = {"student": seat, "teacher": room.room["teacher_token"]}.get(visitor, MADE_UP)
     header = "X-Teacher-Token" if visitor == "teacher" else "X-Seat-Token"
-    if visitor == "student" and re.search("commands|results|confirm|wall", path_of(row)):
+    if visitor == "student" and re.search("commands|results|confirm|wall|moved|test$|OTHER/test$", path_of(row)):
         header = "X-Teacher-Token"  # a student tries with the only token there is
     path = path_of(row).replace("CODE", code).replace("OTHER", beside).replace("TOKEN", token)
     body = json.dumps(row.body) if row.body is not None else ""

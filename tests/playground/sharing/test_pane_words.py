@@ -4,9 +4,10 @@ import re
 
 import pytest
 
-from playground import recordings
+from playground import figures, recordings
 from playground.conf import ROOT
 from playground.learn import catalogue
+from playground.models import Session
 from playground.sharing import words
 
 SCRIPTS = (
@@ -18,6 +19,7 @@ SCRIPTS = (
     "session/trials/timeline",
 )
 TABLE = re.compile(r"const (?:LINK|DEVICE|STATE|DOING|FAILED|VERDICT|ENDED|NO_TIME|SPENT) = \{(.*?)\};", re.S)
+UNIT = re.compile(r"ms(, \w+)?|FLOP/byte|TFLOP/s|×")  # the same in every language
 TRANSLATED = re.compile(r"""\{% trans ("|')(.*?)\1 %\}""")
 
 
@@ -53,3 +55,22 @@ def test_a_pane_speaks_the_language_that_its_frame_asks_for(client):
     for query in ("", "&lang=en", "&lang=xx"):  # not the browser's list: the page around it may be in English
         reply = client.get(f"/embed/{session}?pane=trials{query}", headers={"accept-language": "ko"})
         assert '<html lang="en">' in reply.content.decode() and ">Connecting<" in reply.content.decode()
+
+
+PATTERNS = [re.compile("^" + re.sub(r"\\{\w+\\}", "(.+?)", re.escape(text)) + "$") for text in words.FIGURES]
+
+
+@pytest.mark.django_db
+@pytest.mark.parametrize("path", sorted(recordings.FOLDER.glob("*.jsonl")), ids=lambda p: p.stem)
+def test_what_a_recordings_figures_say_is_in_the_table(path):
+    session = Session.objects.get(id=recordings.load(path))
+    built = figures.of(session, names=("roofline", "history", "breakdown"))
+    for name, figure in built.items():
+        layout = figure["figure"]["layout"]
+        shown = re.split(r"(?<=\.) (?=[A-Z])", figure["caption"])
+        shown += [layout[axis]["title"]["text"] for axis in ("xaxis", "yaxis") if layout[axis]["title"]["text"]]
+        shown += [trace["name"] for trace in figure["figure"]["data"] if trace.get("showlegend") is not False]
+        shown += [y for trace in figure["figure"]["data"] for y in trace["y"] if isinstance(y, str)]
+        shown += figure["rows"][0]
+        missing = [text for text in shown if not UNIT.fullmatch(text) and not any(p.match(text) for p in PATTERNS)]
+        assert not missing, (name, missing)

@@ -59,6 +59,16 @@ def test_a_test_needs_a_lesson_that_names_skills(visit, client):
     assert [s["key"] for s in steps] == ["before:waves", "before:roi", "own-1/a", "after:waves", "after:roi"]
 
 
+def test_the_teacher_sees_both_forms_with_their_answers(tested):
+    forms = tested.get("test", tested.teacher).json()["forms"]
+    assert [[row["skill"] for row in form] for form in forms] == [["limit", "binds"]] * 2
+    assert forms[0][0]["blocks"] != forms[1][0]["blocks"]
+    for number, form in enumerate(forms):  # seat 2 has the first form before the lessons, seat 1 the second
+        right = tested.right(2 - number, "before")
+        assert float(form[0]["answer"].split()[0]) == pytest.approx(right, rel=0.01) and form[0]["because"]
+    assert "아무리" in tested.get("test?lang=ko", tested.teacher).json()["forms"][0][0]["ask"]
+
+
 def test_the_test_before_says_no_verdict_and_is_answered_once(tested):
     ada, late = tested.seat("Ada"), tested.seat("Late")
     reply = tested.answer(ada, "before:limit", 12345, show=True)

@@ -7,7 +7,7 @@ import pytest
 from engine.session import recording
 from engine.session.fold.reduce import View, fold
 from playground import recordings
-from playground.gallery import worth
+from playground.gallery import cards
 from playground.models import Session
 
 pytestmark = pytest.mark.django_db
@@ -51,31 +51,53 @@ TRUE_OF = {
 
 
 def test_each_sentence_has_a_check_of_its_truth():
-    assert set(TRUE_OF) == set(worth.reasons())
+    assert set(TRUE_OF) == set(cards.reasons())
 
 
-@pytest.mark.parametrize("name", worth.reasons())
+@pytest.mark.parametrize("name", cards.reasons())
 def test_a_sentence_is_short_and_true_of_its_log(name):
-    why = worth.reasons()[name]
+    why = cards.reasons()[name]
     view = fold(recording.read(recordings.FOLDER / name).rows)
     assert TRUE_OF[name](view)
     numbers = re.sub(r"TF32|float16", "", why)
     assert why.endswith(".") and why.count(".") == 1 and len(why) < 200 and not re.search(r"\d", numbers)
 
 
-def test_a_card_has_the_numbers_of_its_recording(client):
+@pytest.fixture
+def by_file():
+    """{file: card} of every shipped recording."""
     recordings.load_all()
-    cards = {card.id: card for card in worth.cards(Session.objects.filter(recorded=True))}
-    assert [Session.objects.get(id=name).provenance["file"] for name in cards] == list(worth.reasons())
-    by_file = {Session.objects.get(id=name).provenance["file"]: card for name, card in cards.items()}
-    agent, plain = by_file["agent_residual.jsonl"], by_file["matmul_square.jsonl"]
-    assert (agent.kind, agent.speedup) == ("predicted", "3.24×")
-    assert agent.against == "over PyTorch eager (float16) · float16 · 83.8\u00a0µs"
-    assert plain.kind == "measured" and plain.speedup == "" and "No program was faster" in plain.against
+    return {s.provenance["file"]: cards.card(s) for s in Session.objects.filter(recorded=True)}
+
+
+def test_what_is_worth_seeing_comes_first_in_the_order_of_its_list(client, by_file):
+    recorded = list(Session.objects.filter(recorded=True))
+    first = cards.worth(by_file.values(), recorded)
+    assert [card.id for card in first] == [by_file[name].id for name in cards.reasons()]
     page = client.get("/gallery").content.decode()
     assert page.index("Worth seeing first") < page.index("The benchmark suite") < page.index("Recorded sessions")
-    for card in cards.values():
-        assert f'href="/s/{card.id}"' in page and card.speedup in page
+    assert all(page.count(f'href="/s/{card.id}"') == 2 for card in first)
+
+
+def test_a_card_has_the_numbers_of_its_recording(by_file):
+    agent, measured = by_file["agent_residual.jsonl"], by_file["linear_div_gelu.jsonl"]
+    assert (agent.kind, agent.speedup, agent.share) == ("predicted", "3.24×", 37)
+    assert agent.against == "over PyTorch eager (float16) · float16 · 83.8\u00a0µs"
+    assert ("Led by", "a coding agent over MCP") in agent.facts and ("Times", cards.PREDICTED) in agent.facts
+    assert (measured.kind, measured.classes) == ("measured", ("f16", "tf32"))
+    assert ("Driver", "580.159.04") in measured.facts and measured.command[0].endswith("optimize linear_div_gelu")
+    assert "--trials 12" in measured.command and "gelu" in measured.searched
+
+
+def test_a_recording_without_a_faster_program_says_what_came_closest(by_file):
+    plain = by_file["matmul_square.jsonl"]
+    assert plain.speedup == "" and plain.share is None and plain.kind == "measured"
+    expected = "No program was faster than PyTorch. The fastest: 0.98× over PyTorch eager (float16) · float16"
+    assert plain.against.startswith(expected)
+
+
+def test_a_title_that_says_nothing_is_not_repeated(by_file):
+    assert by_file["agent_residual.jsonl"].about == "" and by_file["mlp_gelu.jsonl"].about.startswith("A transformer")
 
 
 def test_without_recordings_nothing_is_announced(client):
