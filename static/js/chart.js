@@ -49,7 +49,7 @@ export class Chart {
     this.plot = h("div", { class: "plot", id: `${id}-plot`, role: "img", "aria-label": aria, hidden: true });
     this.waiting = h("p", { class: "waiting" }, waiting);
     this.caption = h("p", { class: "caption" });
-    this.table = h("div", { class: "table" });
+    this.table = h("div", { class: "table", tabindex: 0, role: "region", "aria-label": `${title}: table` });
     this.details = h("details", { hidden: true, ontoggle: () => this.drawTable() },
       h("summary", {}, tr("As a table")), this.table);
     this.choose = choose;

@@ -66,6 +66,18 @@ def test_a_session_of_ones_own_is_compared_by_its_link(open_page, finished, reco
     assert not complaints, complaints
 
 
+def test_a_charts_table_is_reached_with_the_keyboard(open_page, recordings, complaints):
+    page = open_page("/gallery")
+    page.get_by_label("Compare linear_div_gelu").check()
+    page.get_by_label("Compare mlp_gelu").check()
+    page.locator("#picked-compare").click()
+    expect(page.locator("#chart-history-of-A .main-svg").first).to_be_visible()
+    page.locator("#chart-history-of-A summary").press("Enter")
+    page.keyboard.press("Tab")
+    assert page.evaluate("document.activeElement.ariaLabel") == "A Speedup by trial: table"
+    assert not complaints, complaints
+
+
 def test_a_chart_that_does_not_load_says_so(open_page, recordings):
     page = open_page("/gallery")
     page.get_by_label("Compare linear_div_gelu").check()
