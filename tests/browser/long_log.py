@@ -147,7 +147,7 @@ def main() -> None:
 
     with transaction.atomic():  # or an engine that runs beside may claim it
         session = Session.objects.create(
-            title="A long session", spec={"source": "", "source_kind": "module", "trials": 500}
+            title="A long session", spec={"source": "", "source_kind": "module", "strategy": "chain", "trials": 500}
         )
         lease = log.claim("long")
     assert lease is not None and lease.session_id == session.id, "another session waits in this database"

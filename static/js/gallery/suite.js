@@ -1,6 +1,6 @@
 // The suite's results on the gallery: a summary, how many problems are faster by how much, speedup against distance to
 // the limit, and every problem as a row. The data file is generated from committed measurements and fetched unchanged.
-import { $, boot, h, request, throttle } from "../page.js";
+import { $, arrived, boot, h, request, throttle } from "../page.js";
 import { Chart } from "../chart.js";
 import { className } from "../format.js";
 
@@ -64,5 +64,6 @@ class Suite {
 
 if (boot.bench) {
   $("suite-from").textContent = "Loading the results…";
-  request(DATA).then((results) => new Suite(results)).catch(() => { $("suite-from").textContent = UNLOADED; });
-}
+  request(DATA).then((results) => new Suite(results)).catch(() => { $("suite-from").textContent = UNLOADED; })
+    .finally(arrived);
+} else arrived();

@@ -1,5 +1,5 @@
 // The form that opens a room, and goes on to its wall.
-import { $, answer, boot, h, request } from "../page.js";
+import { $, answer, arrived, boot, h, request } from "../page.js";
 import { inLanguage, reasonOf, tr } from "./texts.js";
 
 const texts = []; // own lessons: {name, text}
@@ -58,3 +58,4 @@ answer($("new-room"), async () => {
     $("error").hidden = false;
   }
 });
+arrived();
