@@ -7,12 +7,9 @@ from dataclasses import dataclass
 import pytest
 
 from playground.learn import shelf
-from tests.browser.conftest import until
-from tests.browser.long_session import write
 from tests.browser.walk import Walk, walking
 from ucutlass_web.urls import urlpatterns
 
-TRIALS, EVENTS, RATE = 12, 600, 40.0  # of a session that a model leads; events a second
 # Addresses that are no page: they redirect, or answer with a file or JSON.
 NO_PAGES = {"export", "card", "teacher", "mcp", "healthz", "robots", "favicon", "fork"}
 
@@ -131,29 +128,3 @@ def test_a_page_offends_nobody(app, browser, world, name):
         own = "status of 404" if page.route == "404" else None  # Chromium's line about the page itself
         faults += [each for each in walk.complained() if own is None or own not in each]
         assert not faults, "\n".join(faults)
-
-
-def test_nothing_moves_while_a_search_streams(app, browser):
-    session = app.submit(trials=6, eps=0.0, window=6)
-    with walking(browser) as walk:
-        walk.page.goto(f"{app.url}/s/{session['id']}")
-        until(walk.page, "document.getElementById('link-state').textContent === 'Ended'", 120)
-        walk.page.wait_for_selector(DRAWN)
-        walk.settled()
-        assert walk.page.locator("#timeline .trial").count() == 6
-        assert not walk.moved() + walk.complained()
-
-
-def test_nothing_moves_while_a_model_writes(app, browser):
-    session, writer = write(app, TRIALS, EVENTS, RATE)
-    with walking(browser) as walk:
-        walk.page.goto(f"{app.url}/s/{session}")
-        walk.page.wait_for_selector("#turns:not([hidden])")
-        writer.stdin.write("go\n")
-        writer.stdin.flush()
-        until(walk.page, f"document.getElementById('loaded').textContent === '{EVENTS} events'", 120)
-        walk.page.wait_for_selector(DRAWN)
-        walk.settled()
-        assert writer.wait(10) == 0
-        assert walk.page.locator("#timeline .trial").count() == TRIALS
-        assert not walk.moved() + walk.complained()
