@@ -98,7 +98,8 @@ def _session(request: HttpRequest, session: Session, token: str | None, *, frame
     card["text"] = cards.sentence(session)
     good, runs = snapshots.runs_of(session)
     context = {"boot": boot, "session": boot["session"], "card": card, "good": good, "runs": runs}
-    context |= {"owner": bool(token), "framed": framed}
+    asks = any(s["name"] == session.spec.get("strategy") and s["asks"] for s in strategies())
+    context |= {"owner": bool(token), "framed": framed, "writes": asks and session.state != Session.ENDED}
     return render(request, "session.html", context)
 
 

@@ -90,6 +90,14 @@ export function toast(text) {
   toastTimer = setTimeout(() => $("toast").replaceChildren(), 3500);
 }
 
+/** Shows what waited for this page's script (`data-late`), once it is laid out. */
+export function arrived() {
+  const frame = () => new Promise(requestAnimationFrame);
+  return frame().then(frame).then(() => {
+    for (const node of document.querySelectorAll("[data-late]")) node.removeAttribute("data-late");
+  });
+}
+
 /** Copies, also over plain http, where the clipboard API is missing. */
 export async function copy(text, done) {
   try {

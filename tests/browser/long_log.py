@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import argparse
 import random
+import select
 import sys
 import time
 from collections.abc import Iterator
@@ -22,6 +23,7 @@ from tests.browser.conftest import ROOT
 
 RECORDING = ROOT / "playground/recordings/linear_scale_leaky.jsonl"  # two classes, measured on an H200
 HEAD = 10  # its events before the first trial
+RENEWED = 4.0  # seconds between two renewals of the lease
 PACE = 0.05  # seconds between two events of the log
 FAILS, FLAGGED = 5, 17  # every fifth trial does not compile, every seventeenth does not count
 PIECE = "  schedule cooperative, cluster 2x1x1, and the epilogue reads x once more;\n" * 2
@@ -147,14 +149,17 @@ def main() -> None:
 
     with transaction.atomic():  # or an engine that runs beside may claim it
         session = Session.objects.create(
-            title="A long session", spec={"source": "", "source_kind": "module", "trials": 500}
+            title="A long session", spec={"source": "", "source_kind": "module", "strategy": "chain", "trials": 500}
         )
         lease = log.claim("long")
     assert lease is not None and lease.session_id == session.id, "another session waits in this database"
     print(session.id, flush=True)
     if options.rate:
+        while not select.select([sys.stdin], [], [], RENEWED)[0]:
+            log.renew([lease])
         sys.stdin.readline()
     began, logged, batch = time.time(), time.time() - options.events * PACE, []
+    renewed = began
     at_once = max(1, round(options.rate / 20)) if options.rate else 500
     for number, item in enumerate(items(options.trials, options.events), 1):
         batch.append(item)
@@ -163,8 +168,9 @@ def main() -> None:
                 time.sleep(max(0.0, began + number / options.rate - time.time()))
             log.append(lease, batch, logged + number * PACE)
             batch = []
-        if number % 2000 == 0:
+        if time.time() > renewed + RENEWED:
             log.renew([lease])
+            renewed = time.time()
     assert not batch
 
 

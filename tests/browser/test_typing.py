@@ -84,7 +84,7 @@ def test_examples_are_one_click_away(open_page, app):
     page = open_page("/")
     example = next(e for e in app.get("/api/examples")["examples"] if e["kind"] == "module")
     page.locator("#examples button").first.click()
-    assert example["text"].splitlines()[0] in page.locator("#editor .cm-content").inner_text()
+    expect(page.locator("#editor .cm-content")).to_contain_text(example["text"].splitlines()[0])
     expect(page.locator("#examples select option:checked")).to_have_text(example["title"])
 
 
@@ -95,13 +95,14 @@ def test_all_examples_are_one_stop_of_the_tab_key(open_page, app):
     assert page.locator("#examples button").count() <= 8 < len(modules)
     last = modules[-1]
     page.get_by_label("All examples").select_option(label=last["title"])
-    assert last["text"].splitlines()[0] in page.locator("#editor .cm-content").inner_text()
+    expect(page.locator("#editor .cm-content")).to_contain_text(last["text"].splitlines()[0])
 
 
 def test_the_list_of_examples_goes_by_arrow_keys(open_page, app):
     """A closed list chooses at every press, so it must keep the focus that the second press needs."""
     page = open_page("/")
     modules = [e for e in app.get("/api/examples")["examples"] if e["kind"] == "module"]
+    expect(page.get_by_label("All examples")).to_be_visible()
     page.get_by_label("All examples").focus()  # which stands at the first one: the page begins with it
     for i in range(1, 4):
         page.keyboard.press("ArrowDown")

@@ -1,5 +1,5 @@
 // The page with the editor. The text survives a reload; mistakes are shown under the caret while typing.
-import { $, boot, debounce, h, request, select, tablist, toast, Told } from "../page.js";
+import { $, arrived, boot, debounce, h, request, select, tablist, toast, Told } from "../page.js";
 import { about, offset, describe } from "../language/assist.js";
 import { fixName, makeEditor } from "../language/editor.js";
 import { drawExamples } from "./examples.js";
@@ -388,5 +388,7 @@ function toldBefore({ reason, line }) {
   tell([{ line, column: 1, endLine: line, endColumn: 400, title: why, message: why }]);
   editor.goto(line);
 }
-if (boot.fork?.refused) toldBefore(boot.fork.refused);
-else editor.focus();
+arrived().then(() => {
+  if (boot.fork?.refused) toldBefore(boot.fork.refused);
+  else editor.focus();
+});

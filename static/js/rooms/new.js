@@ -1,5 +1,5 @@
 // The form that opens a room, and goes on to its wall.
-import { $, answer, boot, h, request } from "../page.js";
+import { $, answer, arrived, boot, h, request } from "../page.js";
 import { tr } from "../texts.js";
 import { inLanguage, reasonOf } from "./texts.js";
 
@@ -59,3 +59,4 @@ answer($("new-room"), async () => {
     $("error").hidden = false;
   }
 });
+arrived();

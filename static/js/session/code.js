@@ -8,6 +8,7 @@ import { builtBy, isKernel } from "./words.js";
 
 const LANGUAGES = { cuda: "cuda", python: "python" }; // of kernels, as the editor names them
 const languageOf = (one) => (isKernel(one) ? (LANGUAGES[one.language] ?? "text") : "ucutlass");
+const MEASURED = 250; // ms in which a new editor measures its gutters and folds, and its lines move
 const NAMES = { program: "Program", cute: "CuTe DSL (Python)", cpp: "CUTLASS C++" };
 
 export class Code {
@@ -216,6 +217,8 @@ export class Code {
       this[key].setText(text, lang);
       return;
     }
+    box.dataset.late = ""; // until the editor has measured its gutters
+    setTimeout(() => box.removeAttribute("data-late"), MEASURED);
     this[key] = makeEditor(box, {
       doc: text,
       lang,

@@ -1,5 +1,5 @@
 // The session page: one log and one view of it, drawn in the same way live, after a reload and in replay.
-import { $, blob, boot, debounce, h, select, tablist, throttle } from "../page.js";
+import { $, arrived, blob, boot, debounce, h, select, tablist, throttle } from "../page.js";
 import { apply, fold, initial, shown } from "./reduce.js";
 import { Stream } from "./stream.js";
 import { CLASS } from "../marks.js";
@@ -65,6 +65,7 @@ function keep() {
 
 const view = () => (replayTo === null ? live : replayed);
 let replayed = null;
+let unseen = true; // nothing is shown yet
 
 function trialNow() {
   const now = view();
@@ -143,7 +144,7 @@ function draw() {
   const none = now.end ? "There was no trial." : "Trials appear here as they happen.";
   $("timeline-empty").textContent = now.trials.size ? "No trial fits. Show all trials, or find other words." : none;
   $("timeline-empty").hidden = timeline.order.length > 0 || (trialsAs.isTree && now.trials.size > 0);
-  code.draw(now, n, place);
+  const shows = code.draw(now, n, place);
   opinion.draw(log, now, n, replayTo, choose);
   notes.draw(n, Boolean(live.end));
   profile.draw(now, n, live);
@@ -159,6 +160,8 @@ function draw() {
   if (live.seq < info.last) return; // the rest once the log is loaded
   charts.draw(now, n, !live.end);
   limit.draw(now);
+  if (unseen) shows.then(arrived);
+  unseen = false;
 }
 const soon = throttle(draw, 60);
 const seldom = throttle(draw, 2000, performance.now()); // while the log is loading
@@ -196,6 +199,7 @@ const stream = new Stream(session.id, {
   onStatus(status) {
     info.live = status === "live";
     drawLink(status);
+    if (status === "missing") arrived();
     if (status === "missing")
       ($("session-error").replaceChildren(
         h(

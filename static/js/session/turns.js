@@ -187,7 +187,7 @@ export class Turns {
     const key = `${seq === null}|${state.seq}|${view.figures_seq}|${view.trials.size}|${Boolean(view.end)}`;
     if (key === this.key) return;
     this.key = key;
-    this.node.hidden = !turns.length;
+    this.node.hidden = !turns.length && !this.node.matches(".writes");
     if (!turns.length) return;
     const sums = ledger(turns);
     const names = [...new Set(turns.map((t) => t.answer?.model || t.model).filter(Boolean))].join(", ");

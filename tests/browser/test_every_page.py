@@ -1,0 +1,130 @@
+"""Every page, in both themes: axe-core finds nothing serious or critical, nothing moves once it is drawn, the first
+view is light, and the browser complains about nothing."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import pytest
+
+from playground.learn import shelf
+from tests.browser.walk import Walk, walking
+from ucutlass_web.urls import urlpatterns
+
+# Addresses that are no page: they redirect, or answer with a file or JSON.
+NO_PAGES = {"export", "card", "teacher", "mcp", "healthz", "robots", "favicon", "fork"}
+
+
+@dataclass(frozen=True)
+class Page:
+    """`route`: the name of its address in ucutlass_web/urls.py; `path`: with the places that `world` fills in; `ready`:
+    an element that is there once it is drawn; `after`: what a person does first."""
+
+    route: str
+    path: str
+    ready: str
+    after: Callable[[Walk], None] | None = None
+
+
+def scrub(walk: Walk) -> None:
+    walk.page.locator("#scrub").fill("12")
+    walk.page.wait_for_timeout(800)
+
+
+def join(walk: Walk) -> None:
+    walk.page.get_by_label("Nickname").fill("Ada")
+    walk.page.keyboard.press("Enter")
+    walk.page.wait_for_selector("#room:not([hidden]) .lesson-step")
+
+
+def compare(walk: Walk) -> None:
+    walk.page.locator("#diff-with").select_option("1")
+    walk.page.wait_for_selector("#diff-pane:not([hidden]) .cm-line")
+
+
+def more_charts(walk: Walk) -> None:
+    walk.page.locator("#more-charts summary").first.click()
+    walk.page.wait_for_selector("#policies-plot .main-svg")
+
+
+def share(walk: Walk) -> None:
+    walk.page.get_by_role("button", name="Share", exact=True).click()
+    walk.page.wait_for_selector("#dialog[open]")
+
+
+DRAWN = "#history-plot .main-svg"
+PAGES = {
+    "home": Page("playground", "/", "#editor .cm-line"),
+    "a fork": Page("playground", "/s/{session}/fork", "#editor .cm-line"),
+    "a session": Page("session", "/s/{session}?trial=2", DRAWN),
+    "its replay": Page("session", "/s/{session}", DRAWN, scrub),
+    "two trials": Page("session", "/s/{session}?trial=2", DRAWN, compare),
+    "all its charts": Page("session", "/s/{session}", DRAWN, more_charts),
+    "its owner's page": Page("control", "/c/{control}", DRAWN),
+    "sharing it": Page("control", "/c/{control}", DRAWN, share),
+    "a session in a frame of ours": Page("framed", "/framed/{session}", DRAWN),
+    "a session that was refused": Page("session", "/s/{refused}", ".refusal h2"),
+    "a snapshot": Page("session", "/s/{snapshot}", DRAWN),
+    "an embedded result": Page("embed", "/embed/{session}?pane=result", "#best-speedup, #best .none"),
+    "an embedded chart": Page("embed", "/embed/{session}?pane=roofline", "#roofline-plot .main-svg"),
+    "embedded trials": Page("embed", "/embed/{session}?pane=trials", "#timeline .trial"),
+    "the gallery and the suite": Page("gallery", "/gallery", ".card"),
+    "my sessions": Page("mine", "/mine", "h1"),
+    "the lessons": Page("learn", "/learn", "h1"),
+    "one's own lesson": Page("learn_own", "/learn/own", "h1"),
+    **{f"the lesson {one.slug}": Page("learn_lesson", f"/learn/{one.slug}", ".lesson-step") for one in shelf.library()},
+    "a lesson in Korean": Page("learn_lesson", "/learn/roofline?lang=ko", ".lesson-step"),
+    "workshops": Page("door", "/w", "h1"),
+    "a new room": Page("new_room", "/w/new", "h1"),
+    "a room before one joins": Page("room", "/w/{room}", "#join:not([hidden])"),
+    "a student's room": Page("room", "/w/{room}", "#join:not([hidden])", join),
+    "a teacher's wall": Page("wall", "/w/{room}/wall/{teacher}", "#wall:not([hidden]) .tile, #nobody"),
+    "a wall without its link": Page("wall", "/w/{room}/wall", "#no-token:not([hidden])"),
+    "the language": Page("language", "/language", "h1"),
+    "a word of the language": Page("language_word", "/language/tile", "h1"),
+    "an error of the language": Page("language_word", "/language/E204", "h1"),
+    "the API": Page("api", "/api/docs", "h1"),
+    "no page": Page("404", "/nowhere", "h1"),
+}
+
+
+@pytest.fixture(scope="module")
+def world(app, finished, recordings) -> dict[str, str]:
+    """Sessions, a snapshot and a room to look at."""
+    refused = app.submit("import torch\n\nraise RuntimeError('not today')\n")
+    app.wait_ended(refused["id"])
+    control = finished["control"].rsplit("/", 1)[1]
+    snapshot = app.post(f"/api/sessions/{finished['id']}/snapshots", {}, {"X-Control-Token": control})
+    room = app.post("/api/rooms", {"title": "Monday", "lessons": ["roofline"]})
+    app.post(f"/api/rooms/{room['code']}/seats", {"name": "Grace"})
+    return {
+        "session": finished["id"],
+        "control": control,
+        "refused": refused["id"],
+        "snapshot": snapshot["id"],
+        "room": room["code"],
+        "teacher": room["teacher_token"],
+    }
+
+
+def test_the_walk_leaves_no_address_out():
+    named = {pattern.name for pattern in urlpatterns if getattr(pattern, "name", None)}
+    assert named - NO_PAGES == {page.route for page in PAGES.values()} - {"api", "404"}
+
+
+@pytest.mark.parametrize("name", PAGES)
+def test_a_page_offends_nobody(app, browser, world, name):
+    page = PAGES[name]
+    with walking(browser, color_scheme="light") as walk:
+        walk.page.goto(app.url + page.path.format(**world))
+        walk.page.wait_for_selector(page.ready, timeout=60_000)
+        walk.settled()
+        faults = walk.moved() + walk.heavy()
+        if page.after:
+            page.after(walk)
+        for scheme in ("light", "dark"):
+            walk.page.emulate_media(color_scheme=scheme, reduced_motion="reduce")
+            walk.settled()
+            faults += [f"{scheme}: {each}" for each in walk.axe()]
+        own = "status of 404" if page.route == "404" else None  # Chromium's line about the page itself
+        faults += [each for each in walk.complained() if own is None or own not in each]
+        assert not faults, "\n".join(faults)
