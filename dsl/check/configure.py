@@ -151,9 +151,11 @@ def check_config(arch: Arch | None, stage: Collective, types: dict[str, TensorTy
     choices = (c.backend,) if c.backend else legal.BACKENDS
     broken = {b: legal.objections(p, c, b) for b in choices}
     backend = min(choices, key=lambda b: (any(o.clause == "backend" for o in broken[b]), len(broken[b])))
-    ways_out = helps(p, c, choices, broken[backend])
+    beside = _beside(broken, backend)
+    ways_out = helps(p, c, choices, broken[backend], beside)
     for o, help in zip(broken[backend], ways_out, strict=True):
-        error(o.code, o.message, _place(stage, o), help, o.notes)
+        elsewhere = () if o in beside else tuple(f"`{b}`: {x.message}" for b in choices if b != backend for x in beside)
+        error(o.code, o.message, _place(stage, o), help, o.notes + elsewhere)
     if not any(not v for v in broken.values()) or possible(p, c):
         return
     settings = [k for k in CLAUSES if getattr(c, k) is not None]
@@ -168,6 +170,12 @@ def check_config(arch: Arch | None, stage: Collective, types: dict[str, TensorTy
         stage.clause_span(settings[0] if settings else "epilogue"),
         or_else(*ways) or help_of(_NOTHING_FITS, LeaveClauses(("store",))),
     )
+
+
+def _beside(broken: dict[str, list[legal.Objection]], backend: str) -> list[legal.Objection]:
+    """What keeps the back end beside `backend` from the stage; nothing if it has no such kernel at all."""
+    other = [x for b, rules in broken.items() if b != backend for x in rules]
+    return [] if any(o.clause == "backend" for o in other) else other
 
 
 def check_one_back_end(arch: Arch, stages: list[Stage], types: dict[str, TensorType | None], error: Error) -> None:

@@ -22,8 +22,18 @@ _GIVES_WAY = {"E204": ("stages", "tile"), "E207": ("schedule", "tile"), "E209": 
 _Way = tuple[str, Config]  # the clause that changes, and the configuration with the change
 
 
-def helps(p: legal.Problem, c: Config, choices: tuple[str, ...], broken: list[legal.Objection]) -> list[Help | None]:
-    """The help for each broken rule; `choices`: the back ends that the stage may use."""
+def helps(
+    p: legal.Problem,
+    c: Config,
+    choices: tuple[str, ...],
+    broken: list[legal.Objection],
+    beside: list[legal.Objection],
+) -> list[Help | None]:
+    """The help for each broken rule.
+
+    `choices`: the back ends that the stage may use. `beside`: the rules that it breaks on the back end beside the one
+    of `broken`, so that a help also names the change with which that one takes the stage.
+    """
     if any(o.code == "E212" for o in broken):  # the backend clause is left out first
         c, choices = replace(c, backend=None), legal.BACKENDS
     open_ = {o.clause for o in broken} & set(CLAUSES)  # clauses with an error that no help above has ended
@@ -35,7 +45,10 @@ def helps(p: legal.Problem, c: Config, choices: tuple[str, ...], broken: list[le
             help = last
         if help is None:
             others = dict.fromkeys(open_ - {o.clause})  # auto
-            ways = _ways(p, c, o, choices) or _ways(p, replace(c, **others), o, choices, now=c)
+            order = _GIVES_WAY.get(o.code, (o.clause,))
+            ways = _ways(p, c, order, choices) or _ways(p, replace(c, **others), order, choices, now=c)
+            if o not in beside:
+                ways += _ways(p, c, tuple({x.clause: 0 for x in beside if x.clause not in order}), choices)
             if ways:
                 clause, changed = ways[0]
                 c, open_ = replace(c, **{clause: getattr(changed, clause)}), open_ - {clause}
@@ -63,11 +76,11 @@ def _of_rule(p: legal.Problem, c: Config, o: legal.Objection, choices: tuple[str
 
 
 def _ways(
-    p: legal.Problem, c: Config, o: legal.Objection, choices: tuple[str, ...], now: Config | None = None
+    p: legal.Problem, c: Config, clauses: tuple[str, ...], choices: tuple[str, ...], now: Config | None = None
 ) -> list[_Way]:
-    """The changes of one clause of `c` that pass, at most one for each clause; `now`: the clauses as written."""
+    """The changes of one of these clauses of `c` that pass, at most one each; `now`: the clauses as written."""
     ways = []
-    for clause in _GIVES_WAY.get(o.code, (o.clause,)):
+    for clause in clauses:
         if clause in ("stages", "schedule") and getattr(now or c, clause) is None:
             continue
         written = getattr(now or c, clause)
