@@ -82,6 +82,11 @@ class TransformFirst:
 
 
 @dataclass(frozen=True)
+class InTwo:
+    """Write the marked clause of a transform, and those after it, in a second transform below it."""
+
+
+@dataclass(frozen=True)
 class PadDepth:
     """Pad K of both operands of the marked product to `depth` elements, by transforms above it."""
 
@@ -129,6 +134,7 @@ Fix = (
     | SetClauses
     | ChangeStage
     | TransformFirst
+    | InTwo
     | PadDepth
     | DeclareResult
     | DeclareParameter

@@ -4,16 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
-from itertools import product
 
 from dsl.arch import COMPUTE_FOR, Arch
+from dsl.check.nearest import CLAUSES, helps, say
 from dsl.diagnostics import closest, listing
 from dsl.fixes import (
-    Help,
     LeaveClauses,
     LeaveOut,
     Rewrite,
-    SetArch,
     did_you_mean,
     help_of,
     leave_clause,
@@ -28,10 +26,8 @@ Error = Callable[..., None]
 
 PRECISIONS = ("tf32", "f16", "bf16", "e4m3", "e5m2", "i8", "f32")
 LATER_COMPUTE = ("f64",)
-_CLAUSES = ("tile", "cluster", "schedule", "scheduler", "stages", "swizzle")
 _BACK_END_CLAUSES = ("tile", "scheduler", "backend")  # the clauses that decide which back ends take a stage
 _NOTHING_FITS = "leave more clauses to auto, store a narrower type or read fewer tensors"
-_COVERED_ARCH = help_of("arch sm_90a", SetArch("sm_90a"))
 
 
 def _word(clause, choices: tuple[str, ...], code: str, error: Error) -> str | None:
@@ -146,31 +142,40 @@ def check_config(arch: Arch | None, stage: Collective, types: dict[str, TensorTy
         error("E202", f"{first.name} is {stored.value}; compute {c.compute.value} needs other operands", span, help)
         return
     if not legal.configured(stage, types):
-        for clause in _CLAUSES:
+        for clause in CLAUSES:
             if getattr(c, clause) is not None:
                 message = f"a direct convolution (compute f32) has no {clause}; convolutions on the tensor cores have"
                 error("E216", message, stage.clause_span(clause), leave_clause(clause))
         return
     p = legal.problem_of(arch, stage, types)
-    choices = [c.backend] if c.backend else list(legal.BACKENDS)
+    choices = (c.backend,) if c.backend else legal.BACKENDS
     broken = {b: legal.objections(p, c, b) for b in choices}
-    backend = min(choices, key=lambda b: (len(broken[b]), b == "cute" and p.compute is DType.TF32))
-    for o in broken[backend]:
-        error(o.code, o.message, _place(stage, o), _help(p, c, choices, o, broken[backend]), o.notes)
+    backend = min(choices, key=lambda b: (any(o.clause == "backend" for o in broken[b]), len(broken[b])))
+    beside = _beside(broken, backend)
+    ways_out = helps(p, c, choices, broken[backend], beside)
+    for o, help in zip(broken[backend], ways_out, strict=True):
+        elsewhere = () if o in beside else tuple(f"`{b}`: {x.message}" for b in choices if b != backend for x in beside)
+        error(o.code, o.message, _place(stage, o), help, o.notes + elsewhere)
     if not any(not v for v in broken.values()) or possible(p, c):
         return
-    settings = [k for k in _CLAUSES if getattr(c, k) is not None]
+    settings = [k for k in CLAUSES if getattr(c, k) is not None]
     ways = []
     for clause in settings:
         completed = complete(p, replace(c, **{clause: None}))
         if completed is not None:
-            ways.append(_say(clause, completed))
+            ways.append(say(clause, completed))
     error(
         "E214",
-        f"no setting of the auto clauses fits {listing([_say(k, c).text for k in settings])}",
+        f"no setting of the auto clauses fits {listing([say(k, c).text for k in settings])}",
         stage.clause_span(settings[0] if settings else "epilogue"),
         or_else(*ways) or help_of(_NOTHING_FITS, LeaveClauses(("store",))),
     )
+
+
+def _beside(broken: dict[str, list[legal.Objection]], backend: str) -> list[legal.Objection]:
+    """What keeps the back end beside `backend` from the stage; nothing if it has no such kernel at all."""
+    other = [x for b, rules in broken.items() if b != backend for x in rules]
+    return [] if any(o.clause == "backend" for o in other) else other
 
 
 def check_one_back_end(arch: Arch, stages: list[Stage], types: dict[str, TensorType | None], error: Error) -> None:
@@ -216,83 +221,3 @@ def _able(arch: Arch, s: Collective, types: dict, freed: bool = False) -> tuple[
 
 def _place(stage: Collective, o: legal.Objection) -> Span:
     return stage.clause_span(o.clause if o.clause in dict(stage.clauses) else "tile")
-
-
-def _help(
-    p: legal.Problem, c: Config, choices: list[str], o: legal.Objection, all_: list[legal.Objection]
-) -> Help | None:
-    """The nearest configuration that passes. The other clauses with errors count as auto."""
-    others = {x.clause for x in all_ if x.clause != o.clause}
-    c = replace(c, **{k: None for k in others if k != "backend"})
-    if o.code == "E212":
-        return help_of("leave the backend clause out", LeaveClauses(("backend",)))
-    if o.code == "E201":
-        return _COVERED_ARCH
-    if o.code == "E202":
-        if p.compute.bits == 8:
-            return or_else(_COVERED_ARCH, "transform the operands to f16")
-        return help_of("leave compute to auto", LeaveClauses(("compute",)))
-    if o.code == "E208":
-        other = write_clause("schedule", o.schedule) if o.schedule else None
-        return or_else(write_clause("scheduler", "persistent"), other)
-    if o.code == "E207" and legal.schedules(p) == (None,):
-        return leave_clause("schedule")
-    if o.code == "E216":
-        return leave_clause(o.clause)
-    ways = []
-    order = {"E204": ("stages", "tile"), "E207": ("schedule", "tile"), "E206": ("cluster",)}.get(o.code, (o.clause,))
-    for clause in order:
-        if clause == "stages" and c.stages is None:
-            continue
-        candidates = [f for f in (_nearest(p, c, clause, b) for b in choices) if f is not None]
-        if candidates:
-            now = getattr(c, clause)
-            nearest = min(candidates, key=lambda f: _distance(now, getattr(f, clause)))
-            ways.append(_say(clause, nearest, fits=o.code == "E204"))
-    return or_else(*ways)
-
-
-def _say(clause: str, c: Config, fits: bool = False) -> Help:
-    """The help that names the value of a clause in `c`; `fits`: in answer to a tile that does not fit."""
-    value = getattr(c, clause)
-    if clause == "scheduler":
-        return write_clause(clause, value.kind + (f"({value.splits})" if value.kind == "split_k" else ""))
-    written = write_clause(clause, legal.dims(value) if isinstance(value, tuple) else str(value))
-    if clause == "stages" and fits:
-        return replace(written, text=f"{value} stages fit ({written.text})")
-    if clause == "tile" and c.stages:
-        return replace(written, text=f"{written.text} with {c.stages}")
-    return written
-
-
-def _distance(a, b) -> float:
-    """The distance between two values of one clause, in halvings and doublings."""
-    if isinstance(a, tuple):
-        steps = [abs(x.bit_length() - y.bit_length()) + abs(x - y) / 1024 for x, y in zip(a, b, strict=True)]
-        return sum(steps) + max(steps) / 2
-    return abs(a - b) if isinstance(a, int) else 0
-
-
-def _nearest(p: legal.Problem, c: Config, clause: str, backend: str) -> Config | None:
-    """The nearest configuration that passes and differs from `c` in `clause` only; None if there is none."""
-    now = getattr(c, clause)
-    options: list
-    if clause == "tile":
-        options = legal.tiles_for(p)
-    elif clause == "cluster":
-        options = [(m, n, 1) for m, n in product((1, 2, 4, 8), repeat=2) if m * n <= 8]
-    elif clause == "stages":
-        options = list(range(legal.MIN_STAGES, legal.MAX_STAGES + 1))
-    elif clause == "schedule":
-        options = list(legal.SCHEDULES)
-    elif clause == "swizzle":
-        options = list(legal.SWIZZLES)
-    else:
-        return None
-    if now is not None:
-        options.sort(key=lambda o: _distance(now, o))
-    for option in options:
-        changed = replace(c, **{clause: option})
-        if option != now and not legal.objections(p, changed, backend) and possible(p, changed):
-            return changed
-    return None

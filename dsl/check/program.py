@@ -16,7 +16,7 @@ from dsl.check.context import Context
 from dsl.check.families import FAMILIES, OPS
 from dsl.check.gemm import GEMM_CLAUSES
 from dsl.check.tail import RESERVED, another_name
-from dsl.check.transform import TRANSFORM_CLAUSES
+from dsl.check.transform import CHANGES, IN_TWO, TRANSFORM_CLAUSES
 from dsl.diagnostics import MAX_LISTED, Diagnostic, ProgramError, closest, listing
 from dsl.fixes import (
     ChangeStage,
@@ -266,7 +266,8 @@ class _Checker:
             elif word in ("let", "also"):
                 continue
             elif word in out:
-                self.error("E005", f"{word} is given twice", c.keyword.span, _ONE_OUT)
+                chained = word in CHANGES and node.op.text == "transform"
+                self.error("E005", f"{word} is given twice", c.keyword.span, IN_TWO if chained else _ONE_OUT)
             else:
                 out[word] = c
         return out

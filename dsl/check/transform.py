@@ -8,11 +8,13 @@ from dsl import arch as arches
 from dsl.check.context import LAYOUTS, MAX_RANK, Clauses, Context, Typed, dims, spans
 from dsl.check.expressions import shape_text
 from dsl.diagnostics import listing
-from dsl.fixes import Help, LeaveClauses, SetClauses, help_of, leave_clause, or_else, write_clause
+from dsl.fixes import Help, InTwo, LeaveClauses, SetClauses, help_of, leave_clause, or_else, write_clause
 from dsl.ir import NCHW, DType, TensorType, Transform
 from dsl.tree import StageNode, Word
 
 TRANSFORM_CLAUSES = ("interleave", "view", "permute", "pad", "crop", "layout", "to", "prepack")
+CHANGES = tuple(c for c in TRANSFORM_CLAUSES if c != "prepack")
+IN_TWO = help_of("two transforms, one after the other", InTwo())
 CASTS = (*arches.FLOATS, DType.E4M3, DType.E5M2)
 
 
@@ -34,7 +36,9 @@ def transform(ctx: Context, node: StageNode, operands: list[Typed], clauses: Cla
     pad = ctx.sizes(clauses, "pad", None, 1, "")
     crop = ctx.sizes(clauses, "crop", None, 1, "")
     t = tx
-    ok = not (word and to is None) and not any(o.transposed for o, _ in operands)
+    words = [c.keyword.text for c in node.clauses]
+    twice = any(words.count(w) > 1 for w in CHANGES)  # reported; the type of the result is open
+    ok = not (word and to is None) and not twice and not any(o.transposed for o, _ in operands)
     if rest and "interleave" not in clauses:
         ctx.error(
             "E104",
@@ -46,8 +50,7 @@ def transform(ctx: Context, node: StageNode, operands: list[Typed], clauses: Cla
     elif "interleave" in clauses:
         t = _interleave(ctx, node, operands, clauses)
     changes = any(v is not None for v in (view, permute, pad, crop, layout, to)) or "interleave" in clauses
-    change_clauses = set(clauses) & {"view", "permute", "pad", "crop", "layout", "to", "interleave"}
-    if not change_clauses:
+    if not set(clauses) & set(CHANGES):
         ctx.error("E116", "this transform changes nothing", node.span, "for example { to f16 } or { layout nhwc }")
     if t is not None:
         t = _reshaped(ctx, clauses, t, view, permute, pad, crop)
@@ -137,7 +140,8 @@ def _reshaped(ctx: Context, clauses: Clauses, t: TensorType, view, permute, pad,
             return None
         shape = tuple(shape[i] for i in permute)
     if pad is not None and crop is not None:
-        ctx.error("E117", "a transform pads or crops, not both", clauses["crop"].span, "two transforms do both")
+        later = max((clauses["pad"].span, clauses["crop"].span), key=lambda s: (s.line, s.col))
+        ctx.error("E117", "a transform pads or crops, not both", later, IN_TWO)
         return None
     for name, to in (("pad", pad), ("crop", crop)):
         if to is None:

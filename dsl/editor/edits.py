@@ -105,8 +105,10 @@ class Source:
         rest = re.compile(r"[ \t]*(\n|\Z)").match(self.text, last)
         if not self.text[line:first].strip() and rest:
             return self.text[:line] + self.text[rest.end() :]
-        after = self.text[last:]
-        return self.text[:first].rstrip(" \t") + ("" if after[:1].isspace() else " ") + after
+        before, after = self.text[:first].rstrip(" \t"), self.text[last:]
+        if before.endswith("{") and after.lstrip(" \t")[:1] != "\n":
+            after = after.lstrip(" \t")
+        return before + ("" if after[:1].isspace() else " ") + after
 
     def with_clauses(self, stage: StageNode, clauses: Iterable[tuple[str, str]]) -> str:
         """The text with clauses set to values.

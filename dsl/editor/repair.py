@@ -195,6 +195,8 @@ def _edits(source: Source, mark: Span, fix: fixes.Fix) -> Edits:
             yield from _left_out(source, mark)
         case fixes.TransformFirst(name):
             yield from _transformed(source, mark, fix)
+        case fixes.InTwo():
+            yield from _in_two(source, mark)
         case fixes.PadDepth(depth):
             if stage := source.stage_of(mark):
                 yield "pad", "K with zeros", _padded(source, stage, depth)
@@ -239,6 +241,25 @@ def _transformed(source: Source, mark: Span, fix: fixes.TransformFirst) -> Edits
         if operand.name.text == fix.name:
             edited = Source(source.replace(operand.name.span, fix.result))
             yield "use", fix.line, edited.before(stage, fix.line)
+
+
+def _in_two(source: Source, mark: Span) -> Edits:
+    """The transform at the mark as two: the clauses before the mark above, the marked one and the rest below."""
+    stage = source.stage_of(mark)
+    clauses = stage.clauses if stage else ()
+    at = next((i for i, c in enumerate(clauses) if mark in (c.keyword.span, c.span)), 0)
+    first = [c for c in clauses[:at] if c.keyword.text != "prepack"]
+    if not first:
+        return
+    name = stage.name.text
+    pack = ["prepack"] if any(c.keyword.text == "prepack" for c in clauses) else []
+    block = "  ".join([*(source.at(source.extent(c)) for c in first), *pack])
+    line = f"{name}_ = transform({', '.join(o.name.text for o in stage.operands)}) {{ {block} }}"
+    edited = Source(source.without(stage, first))
+    operands = [o.name.span for o in stage.operands]
+    inside = Span(operands[0].line, operands[0].col, operands[-1].end_line, operands[-1].end_col)
+    edited = Source(edited.replace(inside, f"{name}_"))
+    yield "write", line, edited.before(edited.stages[name], line)
 
 
 def _padded(source: Source, stage: StageNode, depth: int) -> str:

@@ -71,3 +71,17 @@ def test_a_convolution_s_configuration_has_a_nearest_that_passes(clauses):
         old = next(c for c in clauses.split("  ") if c.startswith(word))
         text, clauses = text.replace(old, f"{word} {value}"), clauses.replace(old, f"{word} {value}")
     assert check(text).ok, [d.render(text) for d in check(text).diagnostics]
+
+
+def test_a_rule_of_one_back_end_names_what_keeps_the_other_one_from_the_stage():
+    """`cute` refuses the cluster, and `cpp` the schedule: either change alone passes."""
+    text = CONV.replace("{ store", "{ tile 256x64x64  schedule pingpong  cluster 2x1x1  store")
+    (d,) = check(text).diagnostics
+    assert d.code == "E206" and d.help == "cluster 1x1x1, or schedule cooperative"
+    assert d.notes[0].startswith("`cpp`: pingpong gives each warp group")
+    assert check(text.replace("2x1x1", "1x1x1")).ok and check(text.replace("pingpong", "cooperative")).ok
+
+
+def test_a_rule_of_both_back_ends_is_reported_once():
+    (d,) = check(gemm("tile 256x64x64  schedule pingpong")).diagnostics
+    assert d.code == "E207" and d.notes == ()

@@ -192,3 +192,23 @@ def test_a_fix_is_named_by_its_help():
                     assert (fix.title if isinstance(fix, fixes.Rewrite) and fix.title else fix.text) in d.help
                 if isinstance(fix, fixes.SetClauses):
                     assert all(word in d.help for word, _ in fix.clauses)
+
+
+@pytest.mark.parametrize(
+    ("params", "clauses", "becomes"),
+    [
+        ("x: f16[64, 512]", "view 64x2x256  permute 1x0x2  view 256x128",
+         "y_ = transform(x) { view 64x2x256  permute 1x0x2 }\n  y = transform(y_) { view 256x128 }"),
+        ("x: f16[256, 100]", "prepack  pad 256x136  crop 256x128",
+         "y_ = transform(x) { pad 256x136  prepack }\n  y = transform(y_) { prepack  crop 256x128 }"),
+        ("x: f16[256, 130]", "crop 256x120  pad 256x128",
+         "y_ = transform(x) { crop 256x120 }\n  y = transform(y_) { pad 256x128 }"),
+    ],
+)  # fmt: skip
+def test_a_transform_that_changes_twice_becomes_two(params, clauses, becomes):
+    text = f"program p({params}) -> f16[256, 128] {{\n  y = transform(x) {{ {clauses} }}\n"
+    text += "  z = map(y) { epilogue relu(acc) }\n  return z\n}\n"
+    (wrong, repair), *_ = offered(text)
+    assert wrong.help == "two transforms, one after the other"
+    assert repair.apply(text) == text.replace(f"y = transform(x) {{ {clauses} }}", becomes)
+    assert check(repair.apply(text)).ok
