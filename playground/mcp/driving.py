@@ -85,6 +85,8 @@ async def _wait(call: Call, asked: WaitIn) -> Answer:
         while True:
             view = (await sync_to_async(following.read)()).view
             trial = view.trials.get(asked.trial)
+            if trial is None and view.end is None:
+                await sync_to_async(_must_come)(following, session, asked.trial)
             if view.end is not None or (trial is not None and trial.ended) or time.monotonic() >= until:
                 break
             await asyncio.sleep(LOOK)
@@ -97,6 +99,16 @@ async def _wait(call: Call, asked: WaitIn) -> Answer:
             raise Refused(409, reason, "Start another session, with a larger budget if that was spent.")
         doing = await why_waiting(session.id)
         return Answer({"trial": asked.trial, "state": "waiting", "doing": doing, "session": summary(view)})
+
+
+def _must_come(following: Following, session: Session, number: int) -> None:
+    """Raise Refused(404) for a trial that no candidate becomes. Only the agent strategy makes no trials of its own."""
+    if session.spec.get("strategy") != "agent":
+        return
+    known = max(session.commands.filter(kind="try").count(), 0, *following.view.trials)
+    if number > known:
+        error = f"There is no trial {number}. Trials so far: {known}."
+        raise Refused(404, error, "Call propose: its answer has the number of the trial.")
 
 
 class ProfileIn(Arguments):
