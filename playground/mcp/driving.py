@@ -15,6 +15,7 @@ from playground.access.answers import Refused
 from playground.access.tries import LONGEST_CHANGE, form_of
 from playground.live import log
 from playground.mcp.calls import LOOK, find, owned, waits, why_waiting
+from playground.mcp.fitting import must_fit
 from playground.mcp.following import Following
 from playground.mcp.programs import must_be_valid
 from playground.mcp.tool import Answer, Arguments, Call, Tool
@@ -50,10 +51,11 @@ async def _propose(call: Call, asked: ProposeIn) -> Answer:
         data |= {"form": "kernel", "language": asked.language}
     data |= {"cls": asked.precision_class} if asked.precision_class else {}
     data |= {"entry": asked.entry} if asked.entry else {}
+    following = Following(session.id)
     if form_of(data)[0] == "program":
         await sync_to_async(must_be_valid)(asked.candidate)
+        await sync_to_async(lambda: must_fit(following.read(), session, asked.candidate))()
     command = await sync_to_async(sessions.command)(session, "try", data)
-    following = Following(session.id)
     trial = await sync_to_async(_trial_of)(following, session, command.number)
     until = time.monotonic() + PROPOSE
     while trial is None and time.monotonic() < until and following.view.end is None:
@@ -227,8 +229,8 @@ TOOLS = [
     Tool(
         "propose", "Propose a candidate",
         "Hand in a candidate for the session's module: a μCUTLASS program (usually best) or a raw kernel in "
-        "CUDA C++ or Python. A program that check_program rejects is refused at once and costs no trial; everything "
-        "else becomes a trial. Returns the trial's number at once; "
+        "CUDA C++ or Python. A program that check_program(program, session) rejects is refused at once and costs no "
+        "trial; everything else becomes a trial. Returns the trial's number at once; "
         "wait_for_trial has the result. A program must have the parameters and results of the programs in the report.",
         ProposeIn, _propose, owner=True, reads=False,
     ),
