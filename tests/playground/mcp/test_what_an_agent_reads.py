@@ -9,7 +9,7 @@ from engine.session.fold.reduce import View
 from engine.strategies.planner.lowering import program_graph
 from playground.access.answers import Refused
 from playground.language import service
-from playground.mcp import programs, reported, stages, trials
+from playground.mcp import programs, reported, stages, starting, trials
 from playground.mcp.following import Following
 from sol import hardware
 from sol.report import report
@@ -121,3 +121,9 @@ def test_a_trial_leaves_out_zeros_and_repeats():
         {"kernels": "h0, h1, h2, h3, h4, h5", "registers": 168, "shared_bytes": 1024},
         {"kernels": "k", "registers": 168, "shared_bytes": 1024, "spill_bytes": 8},
     ]
+
+
+@pytest.mark.parametrize("tool", starting.TOOLS, ids=lambda tool: tool.name)
+def test_the_module_of_a_tool_may_lack_get_init_inputs(tool):
+    about = tool.schema["properties"]["module"]["description"]
+    assert "get_inputs() and, if Model takes arguments, get_init_inputs()" in about
