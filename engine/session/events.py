@@ -124,13 +124,15 @@ class Covered(Event):
 class Noted(Event):
     """A remark of the strategy before its first trial. `code`: class_left_out (no program is written in the class
     `cls`) | no_program (none covers the module, so only the owner's kernels are tried) | start_from (a program of the
-    module, or of its region, in class `cls`, for those who hand in candidates; `program`: its blob)."""
+    module, or of its `region`, in class `cls`, for those who hand in candidates; `program`: its blob). `region`: 0 for
+    the whole module, and in older logs."""
 
     KIND: ClassVar[str] = "noted"
     code: str
     text: str
     cls: str = ""
     program: str = ""
+    region: int = 0
 
 
 @dataclass(frozen=True)

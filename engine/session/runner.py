@@ -348,7 +348,8 @@ class _Session:
                 text = to_text(part.base)
                 of = f"region {part.number}" if part.number else "the module"
                 note = f"A program of {of} in {part.cls} to start from: yours must have its parameters and results"
-                yield from self.emit(events.Noted("start_from", note, part.cls, events.blob_name(text)), text)
+                started = events.Noted("start_from", note, part.cls, events.blob_name(text), part.number)
+                yield from self.emit(started, text)
         if problem.covered is not None:
             yield from self.emit(problem.covered)
         yield from self.memory.recall(problem, self.strategy, self.lanes)

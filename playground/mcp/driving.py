@@ -15,6 +15,7 @@ from playground.access.answers import Refused
 from playground.access.tries import LONGEST_CHANGE, form_of
 from playground.live import log
 from playground.mcp.calls import LOOK, find, owned, waits, why_waiting
+from playground.mcp.fitting import must_fit
 from playground.mcp.following import Following
 from playground.mcp.programs import must_be_valid
 from playground.mcp.tool import Answer, Arguments, Call, Tool
@@ -50,10 +51,11 @@ async def _propose(call: Call, asked: ProposeIn) -> Answer:
         data |= {"form": "kernel", "language": asked.language}
     data |= {"cls": asked.precision_class} if asked.precision_class else {}
     data |= {"entry": asked.entry} if asked.entry else {}
+    following = Following(session.id)
     if form_of(data)[0] == "program":
         await sync_to_async(must_be_valid)(asked.candidate)
+        await sync_to_async(lambda: must_fit(following.read(), session, asked.candidate))()
     command = await sync_to_async(sessions.command)(session, "try", data)
-    following = Following(session.id)
     trial = await sync_to_async(_trial_of)(following, session, command.number)
     until = time.monotonic() + PROPOSE
     while trial is None and time.monotonic() < until and following.view.end is None:
@@ -85,6 +87,8 @@ async def _wait(call: Call, asked: WaitIn) -> Answer:
         while True:
             view = (await sync_to_async(following.read)()).view
             trial = view.trials.get(asked.trial)
+            if trial is None and view.end is None:
+                await sync_to_async(_must_come)(following, session, asked.trial)
             if view.end is not None or (trial is not None and trial.ended) or time.monotonic() >= until:
                 break
             await asyncio.sleep(LOOK)
@@ -97,6 +101,16 @@ async def _wait(call: Call, asked: WaitIn) -> Answer:
             raise Refused(409, reason, "Start another session, with a larger budget if that was spent.")
         doing = await why_waiting(session.id)
         return Answer({"trial": asked.trial, "state": "waiting", "doing": doing, "session": summary(view)})
+
+
+def _must_come(following: Following, session: Session, number: int) -> None:
+    """Raise Refused(404) for a trial that no candidate becomes. Only the agent strategy makes no trials of its own."""
+    if session.spec.get("strategy") != "agent":
+        return
+    known = max(session.commands.filter(kind="try").count(), 0, *following.view.trials)
+    if number > known:
+        error = f"There is no trial {number}. Trials so far: {known}."
+        raise Refused(404, error, "Call propose: its answer has the number of the trial.")
 
 
 class ProfileIn(Arguments):
@@ -215,8 +229,8 @@ TOOLS = [
     Tool(
         "propose", "Propose a candidate",
         "Hand in a candidate for the session's module: a μCUTLASS program (usually best) or a raw kernel in "
-        "CUDA C++ or Python. A program that check_program rejects is refused at once and costs no trial; everything "
-        "else becomes a trial. Returns the trial's number at once; "
+        "CUDA C++ or Python. A program that check_program(program, session) rejects is refused at once and costs no "
+        "trial; everything else becomes a trial. Returns the trial's number at once; "
         "wait_for_trial has the result. A program must have the parameters and results of the programs in the report.",
         ProposeIn, _propose, owner=True, reads=False,
     ),

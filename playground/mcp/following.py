@@ -21,6 +21,11 @@ class Start:
     text: str
     cls: str
     program: str
+    region: int = 0
+
+    @property
+    def part(self) -> str:
+        return f"region {self.region}" if self.region else "the module"
 
 
 @dataclass
@@ -56,7 +61,9 @@ class Following:
         elif kind == "trial.proposed" and self._received is not None and _place(data) == self._received[0] + 1:
             self.trial_of[self._received[1]] = data["trial"]
         elif kind == "noted" and data.get("code") == "start_from":
-            self.starts.append(Start(data.get("text", ""), data.get("cls", ""), data.get("program", "")))
+            self.starts.append(
+                Start(*(data.get(name, "") for name in ("text", "cls", "program")), data.get("region", 0))
+            )
 
     @property
     def report(self) -> dict[str, Any] | None:

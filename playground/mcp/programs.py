@@ -9,9 +9,10 @@ from dsl.diagnostics import CONSEQUENCES
 from playground.access import requests
 from playground.access.answers import Refused
 from playground.language import service
+from playground.mcp import stages
 from playground.mcp.tool import Answer
 
-LISTED = 12  # mistakes or stages in an answer
+LISTED = 12  # mistakes in an answer
 
 
 def checked(text: str) -> Answer:
@@ -22,8 +23,7 @@ def checked(text: str) -> Answer:
         return Answer({"ok": False, **_mistakes(judged)})
     p = judged["prediction"] or {}
     predicted = {k: p[k] for k in ("ms", "device", "bound_by") if k in p}
-    stages = [{k: s[k] for k in ("name", "ms", "bound_by") if k in s} for s in p.get("stages", [])][:LISTED]
-    data = {"ok": True, **_compiled(text), "predicted": predicted, "predicted_stages": stages}
+    data = {"ok": True, **_compiled(text), "predicted": predicted, **stages.listed(p.get("stages", []))}
     return Answer(data, [("The program with every choice made", judged["resolved"])])
 
 

@@ -15,6 +15,9 @@ from playground.access import limits, sessions
 from playground.access.answers import Refused
 from playground.language import examples, reference, service
 from playground.mcp import programs
+from playground.mcp.calls import find
+from playground.mcp.fitting import fit_of
+from playground.mcp.following import Following
 from playground.mcp.tool import MOST_TEXT, Answer, Arguments, Call, Tool
 from playground.models import Session
 
@@ -82,11 +85,23 @@ async def _error_page(call: Call, asked: ErrorPageIn) -> Answer:
 
 class CheckIn(Arguments):
     program: str = Field(description="The text of a μCUTLASS program")
+    session: str = Field(
+        "", max_length=400, description="A session's id or the link of its page: check against its module too"
+    )
 
 
 async def _check(call: Call, asked: CheckIn) -> Answer:
     sessions.limited(limits.checks, call.caller.keys, "checks")
-    return await sync_to_async(programs.checked)(asked.program)
+    return await sync_to_async(_checked)(call, asked)
+
+
+def _checked(call: Call, asked: CheckIn) -> Answer:
+    session = find(call, asked.session) if asked.session else None
+    answer = programs.checked(asked.program)
+    if session is None or not answer.data["ok"]:
+        return answer
+    fit = fit_of(Following(session.id).read(), session, asked.program)
+    return Answer({**answer.data, "in_the_session": fit.to_json()}, answer.texts)
 
 
 class ExampleIn(Arguments):
@@ -162,10 +177,11 @@ TOOLS = [
     ),
     Tool(
         "check_program", "Check a program",
-        "Check a μCUTLASS program without a session: every mistake with its line, column and a tested fix; or, if it "
+        "Check a μCUTLASS program: every mistake with its line, column and a tested fix; or, if it "
         "is valid, the program with every automatic choice made, its precision class, the back end that builds it "
         "(cute or cpp, and which choice of yours rules cute out), and a predicted time on an H200, stage by stage. It "
-        "costs no trial. It does not know the module.",
+        "costs no trial. With a session it also says whether the program's class, parameters and results fit the "
+        "session's module or a region of it.",
         CheckIn, _check,
     ),
     Tool(

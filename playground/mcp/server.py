@@ -31,7 +31,8 @@ INSTRUCTIONS = """This server makes PyTorch modules fast on NVIDIA GPUs. You pro
 verifies and times each one beside PyTorch, and tells you how far you are from the hardware's limit (speed of light).
 
 1. reference() to learn the language μCUTLASS (short; a program replaces the module or a region of it).
-2. start_session(module): the module's source, as in KernelBench (class Model, get_inputs, get_init_inputs).
+2. start_session(module): the module's source, as in KernelBench (class Model, get_inputs; get_init_inputs
+   if Model takes arguments).
 3. report(session): the limits, the costs, the levers, and programs to start from.
 4. check_program(text) until it is valid (free), then propose(session, candidate, change).
 5. wait_for_trial(session, trial): verdict, time, gap, mistakes, advice. Repeat 4 and 5 with what you learned.

@@ -24,11 +24,14 @@ REPORT = 100.0  # seconds that a report may take
 BEFORE = ("", "trace", "wait", "place")
 
 
+SOURCE = (
+    "as in KernelBench: Python that defines class Model(nn.Module), get_inputs() and, if Model takes arguments, "
+    "get_init_inputs(). It runs in a sandbox without network"
+)
+
+
 class ModuleIn(Arguments):
-    module: str = Field(
-        description="The source of the PyTorch module to optimise: Python that defines class Model(nn.Module), "
-        "get_inputs() and get_init_inputs(), as in KernelBench. It runs in a sandbox without network"
-    )
+    module: str = Field(description=f"The source of the PyTorch module to optimise, {SOURCE}")
     device: str = Field("auto", description="auto, cuda (measured) or modelled:h200 (predicted)")
     classes: list[Class] = Field(
         ["tf32", "f16"], description="Precision classes that a candidate may use; fewer bits are faster"
@@ -66,7 +69,7 @@ def _begin(call: Call, fields: dict[str, Any]) -> Session:
 
 class ReportIn(Arguments):
     session: str = Field("", max_length=400, description="A session's id: its report. Give this or a module")
-    module: str = Field("", description="The source of a PyTorch module; needs an owner token")
+    module: str = Field("", description=f"The source of a PyTorch module, {SOURCE}. Needs an owner token")
     device: str = Field("auto", description="Of a module: auto, cuda or modelled:h200")
     classes: list[Class] = Field(["tf32", "f16"], description="Of a module: the precision classes to report on")
 

@@ -9,6 +9,7 @@ from engine.session.fold import profile
 from engine.session.fold.reduce import View
 from engine.session.fold.view import Trial
 from engine.words import baseline_name
+from playground.mcp import stages
 from playground.mcp.following import Following
 from playground.mcp.reported import possible
 from playground.mcp.tool import Answer, cut
@@ -49,7 +50,7 @@ def described(following: Following, trial: Trial, device: dict[str, Any]) -> Ans
         data["correctness"] = {k: v.get(k) for k in ("error", "tolerance", "scope") if v.get(k) is not None}
     if trial.compiled is not None:
         data["compiler"] = _compiled(trial.compiled)
-    data["predicted_stages"] = [_stage(s) for s in trial.stages if s.get("ms")][:LISTED]
+    data |= stages.listed(trial.stages)
     if trial.ended:
         data["advice"] = advice(following, trial)
     data["session"] = summary(view)
@@ -101,10 +102,6 @@ def _compiled(compiled: dict[str, Any]) -> dict[str, Any]:
     return {k: v for k, v in build.items() if v} | (
         {"note": cut(compiled["note"], 400)} if compiled.get("note") else {}
     )
-
-
-def _stage(stage: dict[str, Any]) -> dict[str, Any]:
-    return {k: stage[k] for k in ("name", "ms", "bound_by") if k in stage}
 
 
 def _short(evidence: dict[str, Any]) -> dict[str, Any]:

@@ -19,6 +19,8 @@ class ModelNew(torch.nn.Module):
         return self.linear(x).clamp(min=0)
 """
 
+BF16 = "program p(x: bf16[64, 64], w: bf16[64, 64]) -> bf16[64, 64] { y = gemm(x, w.T) { } return y }"
+
 
 @pytest.fixture(scope="module")
 def house(tmp_path_factory):
@@ -45,6 +47,15 @@ def test_an_agent_optimises_a_module_to_the_end(house):
             mistaken = program.replace("gemm(", "gem(", 1)
             refused, _ = await agent.call("propose", session=session, candidate=mistaken)
             assert refused["diagnostics"][0]["line"] == 9 and refused["diagnostics"][0]["help"], refused
+            small = program.replace("f32[128, 256]", "f32[64, 256]")
+            assert small != program
+            for wrong in (small, BF16):
+                checked, _ = await agent.call("check_program", program=wrong, session=session)
+                refused, _ = await agent.call("propose", session=session, candidate=wrong)
+                assert checked["ok"] and checked["in_the_session"]["can_be_tried"] is False
+                assert refused["status"] == 422 and refused["error"].startswith(checked["in_the_session"]["why_not"])
+            checked, _ = await agent.call("check_program", program=program, session=data["page"])
+            assert checked["in_the_session"] == {"can_be_tried": True, "replaces": "the module"}
             # Three candidates at once: a program, one with a wrong result, a raw kernel. They are tried in order.
             bad = program.replace("relu(", "tanh(", 1)
             assert bad != program, program

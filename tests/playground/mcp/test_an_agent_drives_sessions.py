@@ -96,6 +96,24 @@ def test_from_the_first_look_to_a_verdict_and_the_stop(house, owner):
     assert [t["change"] for t in tried] == ["the first"], "the page shows what the agent handed in"
 
 
+def test_a_trial_that_no_candidate_becomes_is_refused_at_once(house, owner):
+    async def drive():
+        async with over_http(house, owner["token"]) as agent:
+            data, _ = await agent.call("start_session", module=MODULE, title="pace 5 trials 40", trials=40)
+            session, began = data["session"], time.monotonic()
+            early, _ = await agent.call("wait_for_trial", session=session, trial=1, timeout_s=60)
+            assert (early["status"], early["error"]) == (404, "There is no trial 1. Trials so far: 0.")
+            await agent.call("propose", session=session, candidate=PROGRAM)
+            wrong, _ = await agent.call("wait_for_trial", session=session, trial=99, timeout_s=60)
+            assert wrong["error"] == "There is no trial 99. Trials so far: 1." and "propose" in wrong["fix"]
+            assert time.monotonic() - began < 30
+            waits, _ = await agent.call("wait_for_trial", session=session, trial=1, timeout_s=0)
+            assert waits["state"] == "waiting", "it was proposed, and no engine has begun it"
+            await agent.call("stop", session=session)
+
+    run(drive())
+
+
 def test_a_program_that_the_check_rejects_becomes_no_trial(house, owner):
     wrong = PROGRAM.replace("return y", "return z")
 
@@ -211,6 +229,9 @@ def test_two_calls_at_once_are_both_answered(house, owner):
             )
             names = [data["session"] for data, _ in started]
             assert len(set(names)) == 3
+            for name in names:
+                for _ in range(3):
+                    await one.call("propose", session=name, candidate=PROGRAM)
             ended = await asyncio.gather(
                 *(
                     a.call("wait_for_trial", session=n, trial=3, timeout_s=60)
@@ -283,7 +304,8 @@ def test_the_bridge_over_stdio_passes_calls_on(house, owner):
         async with over_stdio(house, owner["token"]) as agent:
             assert "propose" in agent.client.instructions
             assert len((await agent.client.list_tools()).tools) == 13
-            data, _ = await agent.call("start_session", module=MODULE, title="trials 1")
+            data, _ = await agent.call("start_session", module=MODULE, title="pace 0.05 trials 1")
+            await agent.call("propose", session=data["session"], candidate=PROGRAM)
             ended, _ = await agent.call("wait_for_trial", session=data["session"], trial=1)
             assert ended["verdict"] == "clean"
             refused, _ = await agent.call("status", session="nothing")

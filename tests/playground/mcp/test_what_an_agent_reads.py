@@ -9,7 +9,7 @@ from engine.session.fold.reduce import View
 from engine.strategies.planner.lowering import program_graph
 from playground.access.answers import Refused
 from playground.language import service
-from playground.mcp import programs, reported, trials
+from playground.mcp import programs, reported, stages, starting, trials
 from playground.mcp.following import Following
 from sol import hardware
 from sol.report import report
@@ -46,6 +46,20 @@ def test_a_program_that_no_back_end_writes_is_refused(monkeypatch):
     with pytest.raises(Refused, match="No back end writes this program: not in cute") as refusal:
         programs.must_be_valid(PROGRAM)
     assert (refusal.value.status, refusal.value.body["fix"]) == (422, "leave it out.")
+
+
+def test_a_checked_program_lists_the_stages_that_take_time():
+    data = programs.checked(CLUSTERED).data
+    assert [s["name"] for s in data["predicted_stages"]] == ["xl", "y"], "wl is prepacked, which takes no time"
+    assert "stages_left_out" not in data
+
+
+def test_of_many_stages_the_slowest_stay_and_the_others_are_counted():
+    times = [{"name": f"free{i}", "ms": 0.0} for i in range(20)]
+    times += [{"name": f"s{i}", "ms": 0.01 if i < 2 else 1.0 + i} for i in range(stages.LISTED + 2)]
+    answer = stages.listed(times)
+    assert [row["name"] for row in answer["predicted_stages"]] == [f"s{i}" for i in range(2, stages.LISTED + 2)]
+    assert answer["stages_left_out"] == "2 of 14 stages, the fastest, with 0.02 ms in all"
 
 
 def followed(*more, trials=3):
@@ -107,3 +121,9 @@ def test_a_trial_leaves_out_zeros_and_repeats():
         {"kernels": "h0, h1, h2, h3, h4, h5", "registers": 168, "shared_bytes": 1024},
         {"kernels": "k", "registers": 168, "shared_bytes": 1024, "spill_bytes": 8},
     ]
+
+
+@pytest.mark.parametrize("tool", starting.TOOLS, ids=lambda tool: tool.name)
+def test_the_module_of_a_tool_may_lack_get_init_inputs(tool):
+    about = tool.schema["properties"]["module"]["description"]
+    assert "get_inputs() and, if Model takes arguments, get_init_inputs()" in about

@@ -12,8 +12,9 @@ from dataclasses import replace
 from typing import Generic, Protocol, TypeVar
 
 from dsl.check.program import check
-from dsl.ir import Collective, Config, DType, Program, TensorType
+from dsl.ir import Collective, Config, Program
 from dsl.resolve import resolve
+from engine import signatures
 from engine.devices import Binding, TrialError
 from engine.strategies.planner.search.structures import Structure, skeleton
 
@@ -90,30 +91,22 @@ class ProgramIndex(Generic[L]):
         line = next((x for x in lines if _fits(program, x.base)), lines[0])
         signature, (tensors, outputs) = line.base, line.bindings
         want = {b.name: b for b in tensors}
-        types = {p.name: p.type for p in signature.params}
-        expected = ", ".join(f"{p.name}: {p.type}" for p in signature.params)
-        if all(types.get(p.name) == p.type for p in program.params):
+        what = f"region {number}" if number else "the module"
+        if not signatures.takes(program, signature):
+            reason = f"the program must take what {what} takes: ({signatures.parameters(signature)})"
+            raise TrialError("check", "signature", reason)
+        if not signatures.returns(program, signature):
+            reason = f"the program must return {signatures.results(signature)}, as {what} does"
+            raise TrialError("check", "signature", reason)
+        if signatures.by_name(program, signature):
             inputs = tuple(want[p.name] for p in program.params)
-        elif [p.type for p in program.params] == list(types.values()):
-            inputs = tuple(replace(b, name=p.name) for b, p in zip(tensors, program.params, strict=True))
         else:
-            what = f"region {number}" if number else "the module"
-            raise TrialError("check", "signature", f"the program must take what {what} takes: ({expected})")
-        if [_squeezed(t) for t in program.result_types] != [_squeezed(t) for t in signature.result_types]:
-            what, promised = f"region {number}" if number else "the module", map(str, signature.result_types)
-            raise TrialError("check", "signature", f"the program must return {', '.join(promised)}, as {what} does")
+            inputs = tuple(replace(b, name=p.name) for b, p in zip(tensors, program.params, strict=True))
         names = zip(outputs, program.results, program.result_types, strict=True)
         return inputs, tuple(replace(b, name=n, shape=t.shape) for b, n, t in names)
 
 
-def _squeezed(result: TensorType) -> tuple[DType, list[int]]:
-    """A result's type and its axes without those of size 1, which do not change the elements."""
-    return result.dtype, [d for d in result.shape if d != 1]
-
-
 def _fits(program: Program, signature: Program) -> bool:
     """Return True if a program takes and returns what a region does, whatever the names."""
-    types = [p.type for p in signature.params]
-    named = {p.name: p.type for p in signature.params}
-    takes = [p.type for p in program.params] == types or all(named.get(p.name) == p.type for p in program.params)
-    return takes and list(map(str, program.result_types)) == list(map(str, signature.result_types))
+    same = list(map(str, program.result_types)) == list(map(str, signature.result_types))
+    return same and signatures.takes(program, signature)
