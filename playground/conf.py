@@ -75,7 +75,7 @@ SETTINGS: tuple[Setting, ...] = (
     Setting("UCUTLASS_COMPILERS", "text", "", "none: a modelled engine generates and checks, and compiles nothing"),
     Setting("UCUTLASS_FORKS", "text", "", "none: each process that builds or runs programs imports CuTe DSL itself"),
     Setting("UCUTLASS_LEASE_SECONDS", "number", "15", "silence after which a session is taken from a lost engine"),
-    Setting("UCUTLASS_SECONDS", "text", "120", "seconds that `torch.compile(backend=\"ucutlass\")` takes for a graph"),
+    Setting("UCUTLASS_SECONDS", "text", "120", 'seconds that `torch.compile(backend="ucutlass")` takes for a graph'),
     *(Setting(name, "text", default, text) for name, default, text in models.rows()),
 )
 

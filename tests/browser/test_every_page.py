@@ -68,6 +68,8 @@ PAGES = {
     "an embedded chart": Page("embed", "/embed/{session}?pane=roofline", "#roofline-plot .main-svg"),
     "embedded trials": Page("embed", "/embed/{session}?pane=trials", "#timeline .trial"),
     "the gallery and the suite": Page("gallery", "/gallery", ".card"),
+    "a problem of the suite": Page("problem", "/gallery/suite/linear_div_gelu?class=f16", "h1"),
+    "two sessions side by side": Page("compare", "/gallery/compare?a={session}&b={snapshot}", "h1"),
     "my sessions": Page("mine", "/mine", "h1"),
     "the lessons": Page("learn", "/learn", "h1"),
     "one's own lesson": Page("learn_own", "/learn/own", "h1"),

@@ -3,10 +3,6 @@ app."""
 
 import json
 
-import pytest
-
-from tests.browser.test_fold import serve
-
 TRICK, LATE = ({"name": name, "verdict": "gaming", "said": "x"} for name in ("constant_result", "late"))
 TRIALS = [
     {"number": 1, "parent": None, "judged": {"evidence": [TRICK]}},
@@ -36,17 +32,8 @@ READ = """async (text) => {
 }"""
 
 
-@pytest.fixture
-def page(chromium):
-    page = chromium.new_page()
-    page.route("http://checkout/**", serve)
-    page.goto("http://checkout/index.html")
-    yield page
-    page.close()
-
-
-def test_the_page_shows_the_opinion_beside_the_evidence_and_the_ancestor_with_the_same_finding(page):
-    seen = page.evaluate(READ, json.dumps({"trials": TRIALS, "log": LOG}))
+def test_the_page_shows_the_opinion_beside_the_evidence_and_the_ancestor_with_the_same_finding(checkout):
+    seen = checkout.evaluate(READ, json.dumps({"trials": TRIALS, "log": LOG}))
     assert seen["lines"] == [None, None, {"number": 1, "names": ["constant_result"]}, None, None]
     assert "Opinion of a model (rehearsed) · Inherited gaming · <b>as trial 1</b>" in seen["drawn"]
     assert "constant_result stands in an ancestor, trial 1, too" in seen["drawn"] and seen["markup"] == 2

@@ -89,9 +89,7 @@ def test_the_zoo_was_judged_as_expected_on_a_gpu():
 @pytest.mark.parametrize("path", sorted(RESULTS.glob("pace-*.json")), ids=lambda path: path.stem)
 def test_the_pace_is_what_its_rows_say(path):
     results = json.loads(path.read_text(encoding="utf-8"))
-    sides = [
-        results[name] for name in ("cute", "loop", "kernels") if name in results
-    ]  # perhaps one of them alone
+    sides = [results[name] for name in ("cute", "loop", "kernels") if name in results]  # perhaps one of them alone
     assert sides
     for side in sides:
         judged = [r["seconds"] for r in side["rows"] if not r["failed"]]
