@@ -93,13 +93,13 @@ def report(
     """The report of a graph on a device.
 
     `classes`: precision classes to price. The first is `main`: levers start from it and the op table is priced in it.
-    The default is every legal class (fp8 only if it is in `asked`), with tf32 as `main` if it is legal. PyTorch has no
-    fp8, so the baseline of fp8 is its f16, or a half-precision module's type. PyTorch's half classes mean
-    torch.autocast with its casts timed. `measured`: class -> measured baseline in ms; `best`: class -> time of the best
-    program in ms, which gets a gap and a score. `bytes_only` names the operations priced by bytes alone, `memory` the
-    memory that PyTorch needs (sol.cost.liveness), `algebra` the limits in ms by class with less work (sol.algebra), in
-    words. Raises HardwareError that names the legal classes when a class is not
-    legal on this device.
+    The default is every legal class (fp8 only if it is in `asked`), with tf32 as `main` if it is legal and in `asked`,
+    else the first of `asked`; an empty `asked` is every class. PyTorch has no fp8, so the baseline of fp8 is its f16,
+    or a half-precision module's type. PyTorch's half classes mean torch.autocast with its casts timed. `measured`:
+    class -> measured baseline in ms; `best`: class -> time of the best program in ms, which gets a gap and a score.
+    `bytes_only` names the operations priced by bytes alone, `memory` the memory that PyTorch needs (sol.cost.liveness),
+    `algebra` the limits in ms by class with less work (sol.algebra), in words. Raises HardwareError that names the
+    legal classes when a class is not legal on this device.
     """
     legal = legal_classes(graph, hw)
     if not legal:
@@ -109,15 +109,16 @@ def report(
     less = _algebra(rewritten(graph), hw, priced)
     measured = measured or {}
     baselines = {cls: _baseline(graph, hw, priced[cls], measured.get(cls)) for cls in chosen}
-    # PyTorch has a switch for tf32, so a float32 module is compared in it unless the caller asks for another class.
-    main = "tf32" if not classes and "tf32" in chosen else chosen[0]
+    # PyTorch has a switch for tf32, so a float32 module is compared in it unless the caller asks for other classes.
+    own = [c for c in asked if c in priced] or chosen
+    preferred = chosen if classes else own
+    main = "tf32" if not classes and "tf32" in preferred else preferred[0]
     unknown = bytes_only(graph.ops, graph.tensors)
     live = liveness(graph)
     notes = list(_notes(graph, hw, chosen, unknown, live))
     external = external_bytes(graph)
     costs = [costs_of(graph)[op.name] for op in live_ops(graph)]
     ranked = levers(graph, hw, main, tuple(chosen))
-    own = [c for c in asked if c in priced] or chosen
     totals = {
         "matrix_flops": sum(c.matrix for c in costs),
         "needed_flops": sum(c.must for c in costs),

@@ -170,7 +170,8 @@ class Controlled(Event):
     """The engine received a command of the owner: pause | resume | stop | budget | try | profile. `data` of try:
     {program: blob, form, language, entry, cls, change, waits}; all but the first are optional. `change`: one line about
     the candidate. `waits`: paused, if the try begins only when the session resumes. Of profile: {trial}. Of stop:
-    {idle_minutes} if no owner said it, but no candidate came for so long."""
+    {idle_minutes} if no owner said it, but no candidate came for so long; {reported} if the session was started for its
+    report alone."""
 
     KIND: ClassVar[str] = "controlled"
     action: str
@@ -188,11 +189,12 @@ class Resumed(Event):
 @dataclass(frozen=True)
 class SessionEnded(Event):
     """`state`: done | stopped | refused | failed. `best`: class -> trial number, for classes in which a program was
-    faster than PyTorch. `code`, the reason: budget_used | search_over | stopped | idle | engine_error | that of a
-    refusal; "" for done and stopped in older logs. `closed`: the classes whose search ended by the stop rules, [{cls,
-    and the fields of sol.budget.Stop}]. `covered`: what a refused module may hold, [{kind, names}]. `untried`: how many
-    of the owner's candidates were not tried; `reason` says so too. `spent`: seconds by what the session did and by the
-    place that it waited for (engine.session.script.spent), since it was resumed last; {} in older logs."""
+    faster than PyTorch. `code`, the reason: budget_used | search_over | stopped | idle | reported | engine_error |
+    that of a refusal; "" for done and stopped in older logs. `closed`: the classes whose search ended by the stop
+    rules, [{cls, and the fields of sol.budget.Stop}]. `covered`: what a refused module may hold, [{kind, names}].
+    `untried`: how many of the owner's candidates were not tried; `reason` says so too. `spent`: seconds by what the
+    session did and by the place that it waited for (engine.session.script.spent), since it was resumed last; {} in
+    older logs."""
 
     KIND: ClassVar[str] = "session.ended"
     state: str

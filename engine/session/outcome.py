@@ -61,9 +61,13 @@ def _pytorch_stays(number: int, journal: Journal) -> str:
 
 
 def stopped(journal: Journal) -> tuple[str, str]:
-    """(code, reason) of a session that was told to stop: by its owner, or because no candidate came."""
+    """(code, reason) of a session that was told to stop: by its owner, because no candidate came, or because it was
+    started for its report alone."""
     stops = [e for e in journal.of(events.Controlled) if e.action == "stop"]
-    minutes = stops[-1].data.get("idle_minutes") if stops else None
+    why = stops[-1].data if stops else {}
+    if why.get("reported"):
+        return "reported", "Started for its report alone. It tries no candidates."
+    minutes = why.get("idle_minutes")
     if minutes is None:
         return "stopped", "Stopped by the owner."
     return "idle", f"No candidate came for {count(minutes, 'minute')}."

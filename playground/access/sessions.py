@@ -104,12 +104,14 @@ def controlled(request: HttpRequest, session_id: str, secret: str) -> Session:
     return session
 
 
-def command(session: Session, kind: str, fields: dict[str, Any]) -> Heard:
-    """Give a command of the owner, whose right the caller has checked, to the session. Raises Refused."""
+def command(session: Session, kind: str, fields: dict[str, Any], why: dict[str, Any] | None = None) -> Heard:
+    """Give a command of the owner, whose right the caller has checked, to the session. `why`: the server's own reason,
+    which no owner can send (engine.session.events.Controlled). Raises Refused."""
     limited(limits.commands, [session.id], "commands", count=False)
     data = requests.command_of(session, kind, fields)
     if kind == "try":
         data = tries.try_of(session, data)
+    data = {**data, **(why or {})}
     limited(limits.commands, [session.id], "commands")
     if kind == "stop" and log.end_unclaimed(session.id, "Stopped before an engine took it."):
         return Heard(kind, ended=True)

@@ -20,6 +20,7 @@ from playground.mcp.tool import Answer, Arguments, Call, Tool, must_own
 from playground.models import Session
 
 REPORT = 100.0  # seconds that a report may take
+REPORT_ALONE = "This session was for the report and has ended. To try candidates, call start_session with the module."
 # Steps (events.Progress) at which the programs to start from, which come after the report, are not there yet.
 BEFORE = ("", "trace", "wait", "place")
 
@@ -85,7 +86,8 @@ async def _report(call: Call, asked: ReportIn) -> Answer:
         fields = {"source": asked.module, "device": asked.device, "classes": asked.classes, "trials": 1}
         session = await sync_to_async(_begin)(call, fields)
         try:
-            return await _reported(call, session)
+            answer = await _reported(call, session)
+            return Answer({**answer.data, "next": REPORT_ALONE}, answer.texts)
         finally:  # also if the client has gone
             await asyncio.shield(asyncio.ensure_future(sync_to_async(_end)(session.id)))
 
@@ -94,7 +96,7 @@ def _end(session_id: str) -> None:
     """Stop a session that was started for its report alone."""
     session = Session.objects.filter(id=session_id).first()
     if session is not None and session.state != Session.ENDED:
-        sessions.command(session, "stop", {})
+        sessions.command(session, "stop", {}, {"reported": True})
 
 
 async def _reported(call: Call, session: Session) -> Answer:

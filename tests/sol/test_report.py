@@ -45,6 +45,16 @@ def test_a_programs_time_is_given_gap_score_and_speedup():
     assert "Best so far" not in report(scale_leaky(), H200, ["tf32"]).to_markdown()
 
 
+@pytest.mark.parametrize(
+    ("asked", "main"),
+    [((), "tf32"), (("f16", "tf32"), "tf32"), (("f16",), "f16"), (("f32",), "f32"), (("bf16", "f16"), "bf16")],
+)
+def test_the_report_is_priced_in_a_class_that_was_asked_for(asked, main):
+    r = report(scale_leaky(), H200, asked=asked)
+    assert r.main == main and f"priced in {main}" in r.to_markdown()
+    assert all(lever["cls"] == main for lever in r.levers)
+
+
 def test_the_report_says_what_pytorch_holds_in_memory():
     r = report(scale_leaky(), H200, ["tf32"])
     state, one = 4 * (1024 * 8192 + 8192 * 8192 + 8192), 4 * 1024 * 8192

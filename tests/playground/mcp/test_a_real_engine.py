@@ -99,3 +99,15 @@ def test_a_refused_module_says_why_with_its_line(house):
             assert refused["status"] == 422 and "line 2" in refused["error"].lower(), refused
 
     run(drive())
+
+
+def test_a_report_alone_ends_its_session_in_words_and_is_priced_in_the_class_asked_for(house):
+    async def drive():
+        async with over_http(house, new_token(house)["token"]) as agent:
+            data, texts = await agent.call("report", module=MODULE, classes=["f16"])
+            assert "priced in f16" in texts[0] and "Use the f16 class" not in texts[0], texts[0]
+            assert "start_session" in data["next"]
+            return data["session"]
+
+    end = house.wait(run(drive()), lambda s: s["state"] == "ended")["summary"]["end"]
+    assert end["reason"].startswith("Started for its report alone.") and "owner" not in end["reason"], end
