@@ -81,6 +81,7 @@ def test_the_tree_shows_where_each_trial_comes_from(app, open_page, recorded, co
 
 def test_the_keyboard_walks_the_tree(open_page, recorded):
     page = open_page(f"{recorded}?as=tree&trial=1")
+    expect(page.locator("#history-plot .main-svg").first).to_be_visible()  # the whole log is drawn
     focused = page.locator("#tree [aria-selected=true]")
     focused.focus()
     assert page.locator("#tree [tabindex='0']").count() == 1
