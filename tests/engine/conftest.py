@@ -25,6 +25,17 @@ def a_machine_without_a_past(monkeypatch, tmp_path_factory):
     monkeypatch.setattr(memory, "_file", lambda hardware: folder / f"{hardware}.jsonl")
 
 
+@pytest.fixture
+def compiles():
+    """torch.compile compiles, though a test before this one may have traced a module in this very process, which runs
+    compiled functions uncompiled."""
+    import torch
+
+    torch._dynamo.reset()
+    with torch.compiler.set_stance("default"):
+        yield
+
+
 @pytest.fixture(scope="module")
 def full_sandbox():
     """The sandbox at its full strength; its processes end with the file."""

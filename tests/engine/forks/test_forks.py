@@ -13,6 +13,8 @@ from engine.jsonprocess import JsonProcess, WorkerLost, python_path
 
 COMMAND = start.command("tests.engine.forks.echo", "--flag")
 SETTINGS = {"QUACK_ARCH": "sm_90", "PYTHONPATH": python_path()}
+# What other tests of this process left in the environment is none of the server's settings.
+ENVIRONMENT = {name: value for name, value in os.environ.items() if name not in forks.IMPORTED} | SETTINGS
 PATIENCE = 90.0  # for the server's imports, on a busy machine
 
 
@@ -25,7 +27,7 @@ def server():
 
 @pytest.fixture
 def process(server):
-    one = JsonProcess(COMMAND, env={**os.environ, **SETTINGS, "WORD": "mine"}, forks=server, door="DOOR")
+    one = JsonProcess(COMMAND, env={**ENVIRONMENT, "WORD": "mine"}, forks=server, door="DOOR")
     yield one
     one.close()
 
@@ -56,7 +58,7 @@ def test_a_fork_is_a_process_of_its_own(server, process):
 def test_a_second_fork_comes_at_once(server, process):
     process.request({"op": "about"}, timeout=PATIENCE)
     began = time.monotonic()
-    second = JsonProcess(COMMAND, env={**os.environ, **SETTINGS}, forks=server)
+    second = JsonProcess(COMMAND, env=ENVIRONMENT, forks=server)
     assert second.request({"op": "about"}, timeout=PATIENCE)["pid"] != process.pid
     second.close()
     assert time.monotonic() - began < 3.0  # of an import of torch, which takes as long; usually 0.1 s
@@ -92,30 +94,30 @@ def test_a_request_that_takes_too_long_ends_it(process):
 
 def test_one_that_has_not_started_can_be_closed(tmp_path):
     server = forks.Forks(SETTINGS)
-    early = JsonProcess(COMMAND, env={**os.environ, **SETTINGS}, forks=server)
+    early = JsonProcess(COMMAND, env=ENVIRONMENT, forks=server)
     assert early.forked and early.alive and early.pid == 0
     early.close()
     assert not early.alive
-    late = JsonProcess(COMMAND, env={**os.environ, **SETTINGS}, forks=server)
+    late = JsonProcess(COMMAND, env=ENVIRONMENT, forks=server)
     assert late.request({"op": "about"}, timeout=PATIENCE)["torch"]
     late.close()
     server.close()
 
 
 def test_other_settings_need_a_process_of_their_own(server):
-    other = JsonProcess(COMMAND, env={**os.environ, **SETTINGS, "QUACK_ARCH": "sm_100"}, forks=server)
+    other = JsonProcess(COMMAND, env={**ENVIRONMENT, "QUACK_ARCH": "sm_100"}, forks=server)
     assert not other.forked
     other.close()
 
 
 def test_without_its_server_a_process_starts_by_itself(caplog):
     server = forks.Forks(SETTINGS)
-    first = JsonProcess(COMMAND, env={**os.environ, **SETTINGS}, forks=server)
+    first = JsonProcess(COMMAND, env=ENVIRONMENT, forks=server)
     server._server.kill()
     server._server.wait()
     with pytest.raises(WorkerLost):
         first.request({"op": "about"}, timeout=PATIENCE)
-    second = JsonProcess(COMMAND, env={**os.environ, **SETTINGS}, forks=server)
+    second = JsonProcess(COMMAND, env=ENVIRONMENT, forks=server)
     assert not second.forked and second.request({"op": "about"}, timeout=PATIENCE)["argv"][1] == "--flag"
     assert "imports by itself" in caplog.text
     second.close()
@@ -130,7 +132,7 @@ def test_forks_end_with_the_engine(server):
         f"p = JsonProcess({COMMAND!r}, env=env, forks=s); p.request({{'op': 'about'}}, timeout={PATIENCE})\n"
         "print(p.pid, s._server.pid, flush=True); time.sleep(60)\n"
     )
-    engine = subprocess.Popen([sys.executable, "-c", text], stdout=subprocess.PIPE, cwd=forks_root())
+    engine = subprocess.Popen([sys.executable, "-c", text], stdout=subprocess.PIPE, cwd=forks_root(), env=ENVIRONMENT)
     pids = list(map(int, engine.stdout.readline().split()))
     assert len(pids) == 2 and all(map(alive, pids))
     engine.kill()

@@ -10,8 +10,7 @@ OPTIONS = {"trials": 2, "device": "modelled:h200"}
 
 
 @pytest.fixture(autouse=True)
-def fresh(priced):
-    torch._dynamo.reset()
+def fresh(priced, compiles):
     dynamo.REPORTS.clear()
 
 
