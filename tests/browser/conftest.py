@@ -262,7 +262,7 @@ def open_page(app, browser, visited, complaints):
         page.set_default_timeout(20_000)
         complaints.watch(page)
         page.goto(app.url + path if path.startswith("/") else path)
-        if page.locator("[data-late]").count():  # its script shows it once it is laid out
+        if options.get("java_script_enabled", True) and page.locator("[data-late]").count():  # until it is laid out
             until(page, "!document.querySelector('[data-late]')")
         return page
 

@@ -62,8 +62,7 @@ def test_a_refused_module_is_told_once_and_clearly(open_page, complaints, what):
 
     page.locator("#fix-it").click()
     page.wait_for_selector("#editor .cm-content")
-    text = page.locator("#editor .cm-content").inner_text()
-    assert source.splitlines()[3] in text
+    expect(page.locator("#editor .cm-content")).to_contain_text(source.splitlines()[3])
     if what == "shapes that do not match":
         expect(page.locator("#diagnostics .diagnostic")).to_have_count(1)
         assert page.locator(".cm-activeLine").inner_text().strip() == "return self.fc(x)"

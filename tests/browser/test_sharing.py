@@ -47,6 +47,7 @@ def test_an_owner_shares_the_results_and_finds_the_session_again(app, open_page,
     expect(page.get_by_label("Code of the embedded pane")).to_have_value(re.compile(r"^<iframe .*pane=roofline"))
     page.get_by_role("button", name="Take a snapshot").click()
     expect(page.locator("#snapshots li")).to_have_count(1)
+    until(page, "navigator.clipboard.readText().then((text) => !text.includes('?'))")  # not what was copied before
     whole = page.evaluate("navigator.clipboard.readText()")
     page.get_by_label("with the source").uncheck()
     expect(page.get_by_label("with the model's turns")).to_be_disabled()

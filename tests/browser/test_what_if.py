@@ -156,6 +156,7 @@ def test_the_keyboard_moves_the_sliders_and_the_address_keeps_the_rule(page, ope
     text = page.locator(".what-if-sum").text_content()
     again = open_page(page.url)
     expect(again.locator(".what-if-sum")).to_have_text(text)
+    expect(again.locator("#history-plot .main-svg").first).to_be_visible()  # nothing is drawn anew behind the key
     again.locator("#what-if-close").press("Enter")
     expect(again.locator("#what-if-open")).to_be_focused()
     expect(again).not_to_have_url(re.compile("eps="))
