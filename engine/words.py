@@ -5,7 +5,8 @@ The page uses the same words (static/js/format.js).
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from typing import Any
 
 _CLASSES = {"f32": "float32", "tf32": "TF32", "f16": "float16", "bf16": "bfloat16", "fp8": "FP8", "f64": "float64"}
 _BASELINES = {"eager": "PyTorch eager", "compile": "torch.compile"}
@@ -21,6 +22,11 @@ def baseline_name(name: str) -> str:
     base, _, cls = name.partition("_")
     words = _BASELINES.get(base, base)
     return f"{words} ({class_name(cls)})" if cls else words
+
+
+def device_name(device: Mapping[str, Any]) -> str:
+    """A device as it describes itself in a session's log; "" before the session began."""
+    return str(device.get("title") or device.get("gpu") or device.get("name") or "")
 
 
 def family_name(family: str) -> str:

@@ -14,9 +14,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from engine.session.spec import UNTITLED
-from engine.words import baseline_name, class_name
+from engine.words import baseline_name, class_name, device_name
 from playground.access.requests import title_of
-from playground.gallery.words import device_name, speedup, time
+from playground.gallery.words import speedup, time
 from playground.models import Session
 from playground.recordings import FOLDER
 
@@ -70,7 +70,7 @@ def card(session: Session) -> Card:
     shown = best or fastest
     kind = shown["kind"] if shown else (summary.get("device") or {}).get("kind", "")
     about = title_of(session.spec.get("source", ""), session.spec.get("source_kind", "module"))
-    device = device_name(session)
+    device = device_name(session.summary.get("device") or {})
     facts = (
         ("Device", device), ("Driver", source.get("driver", "")), ("Date", source.get("date", "")),
         ("Trials", str(summary.get("trials", ""))), ("Led by", source.get("led_by", "")),

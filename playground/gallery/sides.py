@@ -8,8 +8,8 @@ from typing import Any
 
 from engine.session.fold.reduce import View
 from engine.session.fold.view import Trial
-from engine.words import baseline_name, class_name, count
-from playground.gallery.words import device_name, speedup, time
+from engine.words import baseline_name, class_name, count, device_name
+from playground.gallery.words import speedup, time
 from playground.live import log
 from playground.models import Session
 
@@ -93,7 +93,8 @@ def _facts(session: Session, view: View) -> list[tuple[str, str]]:
     error = device.get("error")
     model = f"{device.get('model', '')}, error {error:.0%}" if isinstance(error, int | float) else ""
     return [
-        ("Device", device_name(session)), ("Driver", str(driver)), ("Model", model if not driver else ""),
+        ("Device", device_name(session.summary.get("device") or {})), ("Driver", str(driver)),
+        ("Model", model if not driver else ""),
         ("Toolchain", str(device.get("toolchain") or "")), ("Date", started),
         ("Search", STRATEGIES.get(view.strategy, view.strategy)),
         ("Classes", ", ".join(map(class_name, view.classes))),

@@ -1,10 +1,8 @@
-"""Numbers and names of a session as the gallery's server-rendered parts write them, as static/js/format.js does."""
+"""Numbers of a session as the gallery's server-rendered parts write them, as static/js/format.js does."""
 
 from __future__ import annotations
 
 from math import floor, log10
-
-from playground.models import Session
 
 
 def _digits(value: float) -> str:
@@ -23,9 +21,3 @@ def time(ms: float) -> str:
 def speedup(ratio: float) -> str:
     """1.9312 -> 1.93×."""
     return f"{ratio:.2f}×" if ratio < 10 else f"{_digits(ratio)}×"
-
-
-def device_name(session: Session) -> str:
-    """The device of a session's times, for people; "" before the session began."""
-    device = session.summary.get("device") or {}
-    return str(device.get("title") or device.get("gpu") or device.get("name") or "")

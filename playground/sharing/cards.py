@@ -14,7 +14,7 @@ import unicodedata
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from engine.words import baseline_name, class_name
+from engine.words import baseline_name, class_name, device_name
 from playground import figures
 from playground.models import Session
 from playground.sharing import snapshots
@@ -34,7 +34,7 @@ Place = Callable[[float, float], tuple[float, float]]
 
 def sentence(session: Session) -> str:
     """What came of a session, in one sentence."""
-    best, device = session.summary.get("best"), _device(session)
+    best, device = session.summary.get("best"), device_name(session.summary.get("device") or {})
     trials = session.summary.get("trials", 0)
     counted = f"{trials} trial{'' if trials == 1 else 's'}"
     if best is None:
@@ -45,11 +45,6 @@ def sentence(session: Session) -> str:
     good, runs = snapshots.runs_of(session)
     confirmed = f"; {good} of {runs} independent runs reproduced it" if runs else ""
     return f"{over}, {how} {device or 'a GPU'}{limit}; {counted}{confirmed}."
-
-
-def _device(session: Session) -> str:
-    device = session.summary.get("device") or {}
-    return str(device.get("title") or device.get("gpu") or device.get("name") or "")
 
 
 def picture(session: Session) -> bytes:
@@ -116,7 +111,8 @@ def _words(draw: ImageDraw, session: Session, good: int, runs: int) -> None:
     draw.rounded_rectangle((64, 556, 64 + length + 32, 598), 8, fill=GOOD if measured else WARN)
     draw.text((80, 564), badge, font=_font(24), fill=PAPER)
     confirmed = f", reproduced in {good} of {runs} runs" if runs else ""
-    draw.text((64 + length + 52, 562), latin(_device(session)) + confirmed, font=_font(27), fill=INK)
+    device = latin(device_name(session.summary.get("device") or {}))
+    draw.text((64 + length + 52, 562), device + confirmed, font=_font(27), fill=INK)
 
 
 def _lines(draw: ImageDraw, text: str, size: int, width: int, most: int) -> list[str]:
