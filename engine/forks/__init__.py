@@ -174,7 +174,7 @@ class Forks:
         if self._server is None:
             self._way, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
             self._way.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 64 * MOST)
-            env = {**os.environ, **self.environment, "PYTORCH_NVML_BASED_CUDA_CHECK": "1", "OPENBLAS_NUM_THREADS": "1"}
+            env = {**os.environ, **start.UNASKED, **self.environment, "OPENBLAS_NUM_THREADS": "1"}
             command = start.command("engine.forks.server", str(theirs.fileno()))
             with cores.aside():
                 self._server = subprocess.Popen(

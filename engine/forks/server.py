@@ -14,28 +14,23 @@ import random
 import signal
 import socket
 import sys
-import warnings
 
 # What most of their imports is. Where one is missing, the modules that need it say so.
 for _name in ("torch", "tvm_ffi", "cutlass.cute", "quack.gemm_runtime.host", "quack.epilogue.frontend"):
     with contextlib.suppress(ImportError):
         importlib.import_module(_name)
 
+from engine import start  # noqa: E402
 from engine.forks import MOST  # noqa: E402
-from engine.sandbox.forkserver.server import busy_threads  # noqa: E402
 
 DESCRIPTORS = 16
 REPORT = 3  # place of the report among the descriptors of an order
-
-
 _reports: dict[int, int] = {}  # process id of a fork -> where its status goes
 
 
 def main() -> None:
     way = socket.socket(fileno=int(sys.argv[1]))
     signal.signal(signal.SIGCHLD, _reap)
-    # Python 3.12 warns of every fork of a process with threads; busy_threads looks closer.
-    warnings.filterwarnings("ignore", message=".* is multi-threaded", category=DeprecationWarning)
     while True:
         try:
             data, fds, _, _ = socket.recv_fds(way, MOST, DESCRIPTORS)
@@ -43,9 +38,11 @@ def main() -> None:
             data = b""
         if not data:
             os._exit(0)  # at once: torch's own libraries report what nobody freed
-        if others := busy_threads():
-            print(f"the server of forks has other threads ({', '.join(others)})", file=sys.stderr, flush=True)
-            os._exit(3)  # a lock that one of them has at the fork would stay locked for ever
+        try:
+            start.may_fork()
+        except RuntimeError as e:
+            print(e, file=sys.stderr, flush=True)
+            os._exit(3)
         signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGCHLD])
         pid = os.fork()
         if pid == 0:

@@ -23,13 +23,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from engine import cores
+from engine import cores, start
 from engine.sandbox import channel, confine, tree
 from engine.sandbox.forkserver.join import SPACES
 
-# Settings with which importing CuTe DSL and quack starts no CUDA: torch asks NVML whether there is a GPU, and quack
-# does not ask which one (all code of this project is for Hopper).
-UNASKED = {"PYTORCH_NVML_BASED_CUDA_CHECK": "1", "QUACK_ARCH": "sm_90"}
 HOLDER = ["/bin/cat"]  # echoes one line when the sandbox is ready, and ends when its input does
 READY_SECONDS = 60.0  # until the first fork has loaded everything
 FAILURES = 3  # forks that fail one after the other
@@ -117,7 +114,7 @@ class Server:
         # Of the kind that its forks have: the loader reads LD_LIBRARY_PATH when it starts, /proc shows all of it later.
         environment = confine.environment(mode, gpu, "/scratch")
         environment["PYTHONPATH"] = os.pathsep.join([str(confine.REPOSITORY), *confine.package_folders()])
-        environment |= UNASKED if late else {}
+        environment |= start.UNASKED if late else {}
         command = [sys.executable, "-s", "-P", "-m", "engine.sandbox.forkserver.server", str(theirs.fileno())]
         try:
             with cores.aside():

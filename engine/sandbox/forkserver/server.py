@@ -22,8 +22,6 @@ import signal
 import socket
 import sys
 import tempfile
-import warnings
-from pathlib import Path
 
 from engine import start
 from engine.sandbox import child, confine
@@ -31,7 +29,6 @@ from engine.sandbox.forkserver import join
 
 ORDER = 1 << 16  # bytes
 DESCRIPTORS = 64
-WAITS = ("0", "7", "232", "271", "281")  # read, poll, epoll_wait, ppoll, epoll_pwait (x86-64)
 TORCH_SEED = 67280421310721  # of its default generator when it is imported
 WAIT = (
     "import json, os, sys\n"
@@ -78,27 +75,7 @@ def _load(preload: list[str]) -> None:
         with start.importing():
             for name in new:
                 importlib.import_module(name)
-    if others := busy_threads():
-        raise RuntimeError(f"the fork server has other threads ({', '.join(others)})")
-    # Python 3.12 warns of every fork of a process with threads; busy_threads looks closer.
-    warnings.filterwarnings("ignore", message=".* is multi-threaded", category=DeprecationWarning)
-
-
-def busy_threads() -> list[str]:
-    """Name and system call of each other thread of this process that does not wait for a file."""
-    others = []
-    for thread in os.listdir("/proc/self/task"):
-        if int(thread) == os.getpid():
-            continue
-        with contextlib.suppress(FileNotFoundError):  # it has ended
-            task = Path("/proc/self/task", thread)
-            try:
-                call = (task / "syscall").read_text().split()[0]
-            except OSError:
-                call = "unknown"
-            if call not in WAITS:
-                others.append(f"{(task / 'comm').read_text().strip()} in {call}")
-    return sorted(others)
+    start.may_fork()
 
 
 def _report(fd: int, **what: object) -> None:

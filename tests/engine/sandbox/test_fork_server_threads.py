@@ -9,7 +9,7 @@ ROOT = Path(__file__).resolve().parents[3]
 ONE = {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
 THREAD = """
 import os, threading, time
-from engine.sandbox.forkserver.server import busy_threads
+from engine.start import busy_threads
 threading.Thread(target=TARGET, daemon=True).start()
 time.sleep(0.5)
 print(len(os.listdir("/proc/self/task")), *busy_threads())
