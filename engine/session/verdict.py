@@ -95,8 +95,8 @@ def judge(
             region = f"region {m.part['region']} alone {m.part['region_ms']:.3g} ms"
             words += f"; {region}, {_factor(theirs / m.part['region_ms'])} PyTorch's own {theirs:.3g} ms for it"
         if beside := m.part.get("beside"):
-            words += f"; beside it ran the program{'s' * (len(beside) > 1)} of trial{'s' * (len(beside) > 1)} "
-            words += " and ".join(map(str, beside))
+            s = "" if len(beside) == 1 else "s"
+            words += f"; beside it ran the program{s} of trial{s} {' and '.join(map(str, beside))}"
         words += f"; {fault}" if (fault := integrity.tripped(m.checks)) else ""
         words += f"; the best in {candidate.cls} so far" if best else ""
         words += f"; algebraic ({left_out.words}): no best unless it is allowed" if offered else ""

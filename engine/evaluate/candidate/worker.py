@@ -36,7 +36,8 @@ class Worker:
     ):
         self.environment, self.device = dict(environment or {}), device
         self._command = command or start.command("engine.evaluate.candidate.worker_main", "--device", device)
-        self._forks = forks.of(self.environment | {"PYTHONPATH": python_path()}) if command is None else None
+        ours = command is None and device == "cuda"
+        self._forks = forks.of(self.environment | {"PYTHONPATH": python_path()}) if ours else None
         self.generation = 0
         self.about: dict | None = None  # the process's description of its GPU, once it is warm
         self._process: JsonProcess | None = None
@@ -54,15 +55,15 @@ class Worker:
         with cores.aside():
             self._process = JsonProcess(
                 self._command, env=env, name="process that runs the programs", door=shared_memory.DOOR,
-                forks=self._forks if self.device == "cuda" else None,
+                forks=self._forks,
             )  # fmt: skip
         self.generation += 1
 
     def warm(self, cancelled: Callable[[], bool] = lambda: False) -> dict:
         """{name, uuid, total_bytes, capability} of its GPU, once everything is imported. Raises WorkerLost."""
         self.start()
-        forked = self._process.forked
         if self.about is None:
+            forked = self._process.forked
             try:
                 self.about = self._opened(cancelled)
             except WorkerLost as e:

@@ -157,7 +157,7 @@ class Kernels:
                 timed = measure(self._examine(), k.text, k.language, k.cls, baseline.name, k.entry)
         finally:
             self._rest()
-            self._warm(k)  # the next kernel is likely to be of this kind
+        self._warm(k)  # the next kernel is likely to be of this kind
         lines = evidence.of_timing(timed)
         wrong = [f for f in timed.findings if f.severity == "wrong"]
         if wrong:
