@@ -39,7 +39,15 @@ def main(argv=None):
     parser.add_argument("--backend", choices=("cute", "cpp"), help="check only this one (default: each in the package)")
     parser.add_argument("--seed", type=int, default=None, help="of the inputs (default: fresh)")
     parser.add_argument("--json", metavar="OUT", help="the numbers as JSON")
-    args = parser.parse_args(argv)
+    return ended(parser.parse_args(argv), check, all_right)
+
+
+def all_right(report):
+    return bool(report["backends"]) and all(row["ok"] for row in report["backends"].values())
+
+
+def ended(args, check, is_right):
+    """The exit status of `check(args)`, whose report it writes."""
     try:
         report = check(args)
     except CannotRun as e:
@@ -47,7 +55,7 @@ def main(argv=None):
         return 2
     if args.json:
         Path(args.json).write_text(json.dumps(report, indent=1) + "\n", encoding="utf-8")
-    right = bool(report["backends"]) and all(row["ok"] for row in report["backends"].values())
+    right = is_right(report)
     print("right" if right else "WRONG")
     return 0 if right else 1
 

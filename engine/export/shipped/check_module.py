@@ -12,7 +12,6 @@ wrong, 2 it cannot run here.
 import argparse
 import copy
 import importlib
-import json
 import secrets
 import sys
 import tomllib
@@ -30,16 +29,7 @@ def main(argv=None):
     parser.add_argument("--device", choices=("cuda", "cpu"), default="cuda", help="default: %(default)s")
     parser.add_argument("--seed", type=int, default=None, help="of the inputs (default: fresh)")
     parser.add_argument("--json", metavar="OUT", help="the numbers as JSON")
-    args = parser.parse_args(argv)
-    try:
-        report = check(args)
-    except CannotRun as e:
-        print(f"cannot run: {e}", file=sys.stderr)
-        return 2
-    if args.json:
-        Path(args.json).write_text(json.dumps(report, indent=1) + "\n", encoding="utf-8")
-    print("right" if report["ok"] else "WRONG")
-    return 0 if report["ok"] else 1
+    return _checks.ended(parser.parse_args(argv), check, lambda report: report["ok"])
 
 
 def check(args):
