@@ -12,6 +12,7 @@ from engine.words import baseline_name, class_name, count, device_name
 from playground.gallery.words import speedup, time
 from playground.live import log
 from playground.models import Session
+from sol.budget import times_limit
 
 NOT_SHARED = "Its owner shares the results without the source."
 STRATEGIES = {"agent": "a coding agent"}
@@ -110,7 +111,7 @@ def _best(trial: Trial) -> Best:
     score = f", SOL score {judged.sol_score:.2f}" if judged.sol_score else ""
     return Best(
         trial.number, time(judged.ms), interval, f"{speedup(judged.speedup)} over {baseline_name(judged.baseline)}",
-        f"{judged.gap:.2f} times the limit{score}" if judged.gap else "",
+        f"{times_limit(judged.gap, judged.ms / judged.gap)}{score}" if judged.gap else "",
         judged.verdict + (", leaves out work by algebra" if judged.algebraic else ""), evidence, trial.change,
     )  # fmt: skip
 
