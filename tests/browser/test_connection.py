@@ -54,3 +54,19 @@ def test_viewers_are_counted(app, open_page):
     pages = [open_page(f"/s/{session['id']}") for _ in range(2)]
     for page in pages:
         expect(page.locator("#viewers")).to_have_text("2")
+
+
+FRAME = """([address, ms]) => new Promise((done) => {
+  const frame = document.createElement("iframe");
+  frame.onload = () => setTimeout(() => { frame.remove(); done(); }, ms);
+  frame.src = address;
+  document.body.append(frame);
+})"""
+
+
+def test_a_page_that_is_left_before_its_socket_is_open_complains_of_nothing(open_page, finished, complaints):
+    page = open_page("/learn/memory-bound")
+    for ms in (3, 6, 9, 12, 15, 18, 22, 26, 30, 35, 40, 50):
+        page.evaluate(FRAME, [f"/framed/{finished['id']}", ms])
+    page.wait_for_timeout(500)
+    assert not complaints, complaints

@@ -49,7 +49,10 @@ export class Stream {
     clearTimeout(this.timer);
     clearTimeout(this.poller);
     clearTimeout(this.watchdog);
-    this.socket?.close();
+    const { socket } = this;
+    // A browser reports it as an error to close one that is not open yet.
+    if (socket?.readyState === WebSocket.CONNECTING) socket.onopen = () => socket.close();
+    else socket?.close();
   }
 
   say(status) {
