@@ -37,7 +37,8 @@ class Space:
 
     `product`: the elements come from a gemm, so row and column reductions and triu, tril are allowed. `pairs`: there
     is an `acc2`. `scaled`: acc was divided by the largest magnitude of its row; `acc2` is that magnitude, and row_max
-    can store it. `spoken`: the word for acc in messages.
+    can store it. `before`: acc was normalised, and `acc2` is the element before that. `spoken`: the word for acc in
+    messages.
     """
 
     shape: tuple[int, ...]
@@ -45,6 +46,7 @@ class Space:
     product: bool = False
     pairs: bool = False
     scaled: bool = False
+    before: bool = False
     spoken: str = "product"
 
     def dims(self, names) -> tuple[int, ...]:
@@ -97,6 +99,7 @@ class Expressions:
     nearest: Callable[[str, Collection[str]], str | None] = closest
     used: set[str] = field(default_factory=set)
     parts: dict[str, _Part] = field(default_factory=dict)
+    role: str = ""
 
     def check(self, node: ExprNode, role: str = "epilogue", outermost: bool = True) -> Expr:
         """The typed expression. Unknown names become 0, so that the rest is still checked.
@@ -104,6 +107,7 @@ class Expressions:
         `role` names the expression in messages. `outermost`: the outermost call may be a reduction.
         """
         self._start()
+        self.role = role
         outermost = outermost and not (role == "epilogue" and self.space is not None and self.space.scaled)
         top = node
         while isinstance(top, ParenNode):
@@ -206,7 +210,8 @@ class Expressions:
 
     def _acc(self, node: RefNode) -> Acc:
         second = node.name.text == "acc2"
-        self.reads_acc = True
+        before = self.space is not None and self.space.before
+        self.reads_acc |= not (second and before and self.role == "epilogue")
         if node.axes is not None:
             message = f"{node.name.text} is already the element here"
             self._error("E302", message, node.span, _alone(node.name.text))
@@ -216,7 +221,7 @@ class Expressions:
             elif not self.of_row:
                 message = "acc2 is the largest magnitude of acc's row: a result of its own, one value a row"
                 self._error("E313", message, node.span, _ROW_SCALE)
-        elif second and self.space is not None and not self.space.pairs:
+        elif second and self.space is not None and not (self.space.pairs or before):
             help: Help | str = "this stage has acc only"
             if self.space.product:
                 help = help_of("add pairs to the clauses of this stage", SetClauses((("pairs", ""),)))

@@ -141,11 +141,11 @@ def normalize(ctx: Context, node: StageNode, operands: list[Typed], clauses: Cla
         _params(ctx, node, op, t, at, params)
     else:
         at = None if t is None or op is None else at
-    space = None if t is None else Space(t.shape, both_axes(len(t.shape)), spoken="normalised element")
+    space = None if t is None else Space(t.shape, both_axes(len(t.shape)), spoken="normalised element", before=True)
     stores = arches.FLOATS
     if op == "absmax":
         stores = SCALED
-        space = None if space is None else replace(space, scaled=True)
+        space = None if space is None else replace(space, scaled=True, before=False)
     tail = read_tail(ctx, node, clauses, space, t if at is not None else None, stores)
     return Normalize(
         name=node.name.text, x=x, op=op or "softmax", over=over, params=tuple(o for o, _ in params), of=of,

@@ -82,6 +82,18 @@ CASES = {
         "y = normalize(x, w) { op layernorm  over n  epilogue tanh(acc) }",
     ),
     "rmsnorm": one("x: f32[9, 6, 64], w: f32[64]", "f32[9, 6, 64]", "y = normalize(x, w) { op rmsnorm  over n }"),
+    "norm_and_what_it_read": (
+        "program p(x: f16[9, 6, 64], r: f16[9, 6, 64], w: f16[64]) -> (f16[9, 6, 64], f16[9, 6, 64]) {\n"
+        "  y = normalize(x, w) { op rmsnorm  over w  of acc + r[b, c, w]  also s = acc2 }\n  return y, s\n}\n"
+    ),
+    "softmax_streamed_and_what_it_read": one(
+        "x: f32[3, 40000]", "f32[3, 40000]",
+        "y = normalize(x) { op softmax  over n  of acc * 0.3  epilogue acc + acc2 }",
+    ),
+    "channels_beside_their_norm": one(
+        f"{X}, w: f32[24], b: f32[24]", "f32[4, 24, 10, 12]",
+        "y = normalize(x, w, b) { op groupnorm  groups 3  let t = silu(acc2)  epilogue acc * t + acc2 }",
+    ),
     "absmax": (
         "program p(x: f32[37, 272]) -> (e4m3[37, 272], f32[37]) {\n"
         "  y = normalize(x) { op absmax  over n  also s = row_max(acc2 / 448)  store e4m3  epilogue acc * 448 }\n"
