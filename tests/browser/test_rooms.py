@@ -51,6 +51,7 @@ def test_a_room_from_its_opening_to_its_end(app, open_page, complaints):
     wall.get_by_role("link", name="Open a room").press("Enter")
     wall.get_by_label("Title").fill("Monday")
     wall.get_by_label("I open each step for all").check()
+    wall.get_by_label("Trials of one session at most").fill("3")
     opens = wall.get_by_role("button", name="Open the room")
     expect(opens).to_be_enabled()  # it waits for its script
     opens.press("Enter")
@@ -100,6 +101,7 @@ def test_a_room_from_its_opening_to_its_end(app, open_page, complaints):
     expect(ada.locator("#state")).to_be_hidden()
 
     # a session on the seat's account, projected
+    assert app.get(f"/api/rooms/{code}")["trials"] == 3
     lin.locator("#run summary").press("Enter")
     lin.get_by_role("button", name="Run").click()
     expect(lin.locator("#my-session a")).to_be_visible()
@@ -196,6 +198,51 @@ def test_three_seats_finish_a_lesson_and_the_wall_moves(app, open_page, complain
         page.locator(f'[data-step="{asked[1].id}"]').press("Enter")
     expect(wall.locator("#tally")).to_be_hidden()
     assert not complaints, complaints
+
+
+def test_the_teacher_reads_a_seats_answers_in_words(app, open_page, complaints):
+    room = opened(app, title="Monday", lessons=["roofline"], test=True)
+    wall = open_page(room["teacher_url"].removeprefix(app.url))
+    ada = join(open_page, room["code"], "Ada")
+    expect(tile(wall, 1)).to_be_visible()
+    tile(wall, 1).get_by_role("button", name="Project").click()
+    expect(wall.locator("#projected")).to_contain_text("This seat has no answer yet.")
+    ada.locator(".next-part").click()
+    ada.locator('[data-step="which"]').click()
+    for value in ("sum", "longer"):
+        pick(ada, value)
+        expect(ada.locator(f'.outcome [data-code="{"right" if value == "longer" else "wrong"}"]')).to_be_visible()
+    projected = wall.locator("#projected .seat-answers")
+    expect(projected).to_contain_text("In the longer of both times, 0.139 ms – right, 2 tries")
+    expect(projected).to_contain_text("First answer: In the sum of both times")
+    tile(wall, 1).get_by_role("button", name="Answers").press("Enter")
+    dialog = wall.locator("#dialog")
+    expect(dialog.get_by_role("heading", name="Answers of Ada")).to_be_visible()
+    expect(dialog.locator("dd")).to_have_count(1)
+    wall.set_viewport_size({"width": 360, "height": 740})
+    no_sideways_scroll(wall)
+    dialog.get_by_role("button", name="Close").press("Enter")
+    expect(dialog).to_be_hidden()
+    assert not complaints, complaints
+
+
+def test_a_student_leaves_the_seat_on_purpose_alone(app, open_page, complaints):
+    room = opened(app, title="Monday", lessons=["roofline"])
+    ada = join(open_page, room["code"], "Ada", width=360, height=740, color_scheme="dark")
+    leaving = ada.locator("#leaving")
+    for key, name in (("Escape", ""), ("Enter", "Stay")):
+        ada.get_by_role("button", name="Leave the seat").click()
+        expect(leaving).to_contain_text("ask your teacher to reset the seat")
+        (leaving.get_by_role("button", name=name) if name else leaving).press(key)
+        expect(leaving).to_be_hidden()
+        expect(ada.locator("#room")).to_be_visible()
+    ada.get_by_role("button", name="Leave the seat").click()
+    leaving.get_by_role("button", name="Leave the seat").press("Enter")
+    expect(ada.get_by_label("Nickname")).to_be_visible()
+    ada.get_by_label("Nickname").fill("Ada")
+    ada.keyboard.press("Enter")
+    expect(ada.locator("#join-error")).to_contain_text("ask the teacher to free the seat")
+    assert all("409" in complaint for complaint in complaints), complaints
 
 
 def test_homework_ends_at_its_deadline(app, open_page):

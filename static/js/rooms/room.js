@@ -55,7 +55,9 @@ answer($("join-form"), async () => {
   }
 });
 
-$("leave").addEventListener("click", () => {
+$("leave").addEventListener("click", () => $("leaving").showModal());
+$("leaving").addEventListener("close", () => {
+  if ($("leaving").returnValue !== "leave") return;
   seat.forget();
   location.reload();
 });
@@ -165,7 +167,7 @@ function sessions(key) {
   };
 }
 
-function showTest({ steps }, questions) {
+function showTest({ part, steps }, questions) {
   runner = null;
   $("work").className = "panel pad work";
   test = quiz($("work"), {
@@ -174,6 +176,7 @@ function showTest({ steps }, questions) {
     locked: (key) => !isOpen(room, key),
     check: (key, answer) => check(key, answer),
     word,
+    intro: word(`once_${part}`),
     end: () => leadOn(following(), boot.words),
   });
   if (steps.some((step) => isOpen(room, step.key))) seat.post("steps", { step: steps[0].key }).catch(() => {});
