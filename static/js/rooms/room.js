@@ -77,6 +77,7 @@ async function enter() {
   $("who").textContent = mine().name;
   channel = new Channel({
     code: boot.code, path: boot.ws_path, token: seat.token, header: "X-Seat-Token", seq: () => room.seq,
+    state: async () => ({ session: (await seat.get("seat")).session }),
     onStatus: (status) => {
       showStatus($("link-state"), status, boot.words);
       if (status === "refused") {

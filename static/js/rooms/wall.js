@@ -256,6 +256,7 @@ async function start() {
   draw();
   wall.channel = new Channel({
     code: boot.code, path: boot.ws_path, token, header: "X-Teacher-Token", seq: () => wall.room.seq,
+    state: async () => ({ sessions: (await request(`/api/rooms/${boot.code}/results`, { headers })).sessions }),
     onStatus: (status) => {
       showStatus($("link-state"), status, boot.words);
       if (status === "missing") fail({ message: tr("This room was deleted.") });
