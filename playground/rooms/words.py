@@ -93,6 +93,8 @@ PAGE = (
         "Students join with a code and a nickname. You get a teacher's link, which shows every answer as it comes."
     ),
     gettext_noop("Only this machine can open this address."),
+    gettext_noop("Only this machine can open the address above."),
+    gettext_noop("Open the room at an address that students can open:"),
     gettext_noop(
         "For students in the same network, open this page at the address of this machine, after this start of the app:"
     ),
