@@ -96,7 +96,9 @@ async function enter() {
   });
   channel.start();
   session.start();
-  seat.sendAgain();
+  seat.sendAgain().then((refused) => {
+    if (refused.length) fail({ message: say("unsent_refused", { why: reasonOf(refused[0]) }) });
+  });
   const last = mine().at;
   const list = sections(room);
   await show(list.find((one) => one.steps.some((step) => step.key === last)) ?? list[0]);

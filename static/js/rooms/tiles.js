@@ -106,7 +106,7 @@ function marks(room, seat, at) {
 function gapOf(session) {
   if (!session) return null;
   if (session.gap === null) return h("p", { class: "faint tile-gap" }, 
-    tr("{state}, {trials} trials", { state: tr(session.state), trials: session.trials }));
+    tr("{state}, trials: {trials}", { state: tr(session.state), trials: session.trials }));
   const share = Math.min(1, 1 / session.gap);
   const text = tr("{gap}× the limit ({kind})", { gap: session.gap.toFixed(2), kind: tr(session.kind) });
   const bar = h("div", { class: `gap-meter ${session.kind}`, role: "meter",
