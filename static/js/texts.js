@@ -17,15 +17,14 @@ const patterns = Object.keys(sentences).filter((text) => text.includes("{")).map
   return { text, names, form: new RegExp(`^${parts.join("(.+?)")}$`) };
 });
 
-const valueOf = (text) => sentences[text] ?? text;
-
-/** English sentences that the server wrote, in the reader's language: their values are read from them. */
+/** English sentences that the server wrote, in the reader's language: their values are read from them, and a value may
+ *  be such a sentence itself. */
 export function sentence(text) {
   if (sentences[text]) return sentences[text];
   for (const { text: english, names, form } of patterns) {
     const match = form.exec(text);
     if (match)
-      return fill(sentences[english], Object.fromEntries(names.map((name, i) => [name, valueOf(match[i + 1])])));
+      return fill(sentences[english], Object.fromEntries(names.map((name, i) => [name, sentence(match[i + 1])])));
   }
   const parts = text.split(/(?<=\.) (?=[A-Z])/);
   return parts.length > 1 ? parts.map(sentence).join(" ") : text;
