@@ -244,7 +244,9 @@ function drawProjected(room) {
   const head = h("header", { class: "pane-head" }, title, down);
   if (same) $("projected").querySelector("header").replaceWith(head);
   else $("projected").replaceChildren(head, session
-    ? h("iframe", { src: `/framed/${session}`, title: tr("The session of the seat"), "data-session": session })
+    ? h("iframe", {
+      src: inLanguage(`/framed/${session}`), title: tr("The session of the seat"), "data-session": session,
+    })
     : answersOf(room, seat));
 }
 
