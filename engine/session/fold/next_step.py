@@ -38,6 +38,7 @@ REMEDY = {
     "l2": "a larger tile or a wider cluster, so that it fetches its operands less often",
     "epilogue": "a shorter epilogue, or a schedule that overlaps it with products",
     "launch": "merging it into a neighbouring stage",
+    "fill": "merging it with a neighbouring product, because its work is shorter than filling its pipeline",
 }
 ALONE = "another tile, so that it reads its operands less often"  # a product bound by memory, with nothing to fuse
 PASSES = "wider loads, or fewer passes over its operands"  # another stage, with nothing to fuse
