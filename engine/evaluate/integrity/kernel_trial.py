@@ -31,6 +31,7 @@ from engine.evaluate.integrity.findings import NOTE, UNDECIDED, Finding, Report,
 from engine.evaluate.integrity.process.candidate import PRELOAD, Candidate, CandidateEnded, build, late
 from engine.evaluate.integrity.process.judge import Judge, JudgeLost
 from engine.evaluate.integrity.process.nvcc_unit import HOW_TO_GET_NVCC, errors
+from engine.evaluate.integrity.process.own_builds import Builds
 from engine.evaluate.integrity.texts.reading import TextReader
 from engine.evaluate.reference.module_process import Reference
 from engine.session import events
@@ -85,6 +86,7 @@ class Kernels:
         self._process: Candidate | None = None
         self._examination: Examination | None = None
         self._report: tuple[KernelTrial, Report] | None = None
+        self._builds: Builds | None = None  # of the last kernel that was validated
 
     # ---- the steps ----
 
@@ -115,6 +117,7 @@ class Kernels:
         output, and Untimed if there is no compiler."""
         began = time.monotonic()
         self._end_process()
+        self._builds = None
         if k.language == "cuda":
             return self._build_cuda(k)
         with self._running(k, "compile"):
@@ -136,6 +139,7 @@ class Kernels:
                 if self.timed:  # in its own process, which imports while the rounds run
                     self._warm(k)
                 self._examination.run()
+                self._builds = self._process.builds() if self.timed else None
         finally:
             self._rest()
         self._settle(k, report, "validate")
@@ -154,7 +158,7 @@ class Kernels:
 
         try:
             with self._running(k, "measure"):
-                timed = measure(self._examine(), k.text, k.language, k.cls, baseline.name, k.entry)
+                timed = measure(self._examine(), k.text, k.language, k.cls, baseline.name, k.entry, self._builds)
         finally:
             self._rest()
         self._warm(k)  # the next kernel is likely to be of this kind
@@ -173,7 +177,7 @@ class Kernels:
         """End every process of the session's kernels. Reference and judge belong to the caller."""
         self._rest()
         self.reader.close()
-        self._examiner, self._report = None, None
+        self._examiner, self._report, self._builds = None, None, None
 
     # ---- helpers ----
 
