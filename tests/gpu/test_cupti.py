@@ -6,7 +6,6 @@ torch = pytest.importorskip("torch")
 
 from engine.evaluate.timing import cupti  # noqa: E402
 
-
 ROUNDS = 5
 
 
