@@ -236,8 +236,12 @@ class Kernels:
             yield
         except CandidateEnded as e:
             self._raise(k, e, step)
+        except TrialError:  # of our own side: whoever tries again begins with a report of the text alone
+            self._report = None
+            raise
         except JudgeLost as e:
             self._end_process()
+            self._report = None
             raise TrialError(step, "worker_lost", f"the process that judges was lost: {e}") from None
 
     def _build_cuda(self, k: KernelTrial) -> events.TrialCompiled:
@@ -278,7 +282,7 @@ class Kernels:
         failed = [f for f in report.findings if f.severity == "wrong"]
         places = _nvcc_places(log) or _places(failed)
         reason = named.reason if named.code in ENDED else named.sentence
-        if named.code == "wrong_result":
+        if named.code == "wrong_result" and report.rounds:
             reason = f"the result is not what the module computes: {evidence.results(report)['said']}"
         raise KernelFailed(step, named.code, reason, log or None, evidence=lines, diagnostics=places)
 
