@@ -14,7 +14,7 @@ from dsl.fixes import Clause, Help, LeaveOut, Rewrite, SetClauses, help_of, leav
 from dsl.ir import NCHW, NORMALIZATIONS, REDUCTIONS, Acc, DType, Map, Normalize, Operand, Pool, Reduce, TensorType
 from dsl.tree import NumberNode, StageNode, Word
 
-MAP_CLAUSES = TAIL
+MAP_CLAUSES = ("crop", "from", *TAIL)
 REDUCE_CLAUSES = ("op", "over", "of", "keepdim", *TAIL)
 NORMALIZE_CLAUSES = ("op", "over", "of", "groups", "eps", *TAIL)
 POOL_CLAUSES = ("op", "window", "stride", "padding", *TAIL)
@@ -52,12 +52,17 @@ def map_(ctx: Context, node: StageNode, operands: list[Typed], clauses: Clauses)
     """The typed stage; `type` is None after an error."""
     (x, t) = operands[0]
     t = _input(ctx, node, x, t)
-    space = None if t is None else Space(t.shape, both_axes(len(t.shape)), spoken="element")
+    crop, start = _part(ctx, clauses, t)
+    if t is not None and "crop" in clauses:
+        t = None if crop is None else TensorType(t.dtype, crop, t.layout)
+    space = None if t is None else Space(t.shape, both_axes(len(t.shape)), parts=True, spoken="element")
     tail = read_tail(ctx, node, clauses, space, t)
-    if isinstance(tail.epilogue, Acc) and not tail.also:
+    if isinstance(tail.epilogue, Acc) and not tail.also and crop is None:
         help = or_else(_block(("epilogue", "relu(acc)")), "a transform for another type or layout")
         ctx.error("E116", "this map changes nothing", node.span, help)
-    return Map(name=node.name.text, x=x, span=node.span, clauses=spans(node), **tail.fields)
+    return Map(
+        name=node.name.text, x=x, crop=crop, start=start, span=node.span, clauses=spans(node), **tail.fields
+    )  # fmt: skip
 
 
 def reduce(ctx: Context, node: StageNode, operands: list[Typed], clauses: Clauses) -> Reduce:
@@ -192,6 +197,32 @@ def pool(ctx: Context, node: StageNode, operands: list[Typed], clauses: Clauses)
 
 
 # ---- parts ----
+
+
+def _part(
+    ctx: Context, clauses: Clauses, t: TensorType | None
+) -> tuple[tuple[int, ...] | None, tuple[int, ...] | None]:
+    """`crop` and `from` of a map: the shape of the part of x that it reads, and the part's first element (None: x's
+    own). None for both without a crop or after an error."""
+    crop, start = ctx.sizes(clauses, "crop", None, 1, ""), ctx.sizes(clauses, "from", None, 0, "")
+    if "from" in clauses and "crop" not in clauses:
+        help = "crop gives the shape of the part that begins there"
+        ctx.error("E117", "from is the first element of a crop, and this map has none", clauses["from"].span, help)
+    if crop is None or t is None:
+        return None, None
+    for name, sizes in (("crop", crop), ("from", start)):
+        if sizes is not None and len(sizes) != len(t.shape):
+            message = (
+                f"{name} gives {len(sizes)} size{'s'[: len(sizes) != 1]}; {shape_text(t.shape)} has {len(t.shape)}"
+            )
+            ctx.error("E117", message, clauses[name].span)
+            return None, None
+    for size, first, whole in zip(crop, start or (0,) * len(crop), t.shape, strict=True):
+        if first + size > whole:
+            message = f"{size:,} elements from {first:,} on end at {first + size:,}; the axis has {whole:,}"
+            ctx.error("E117", message, clauses["crop"].span, f"at most {max(0, whole - first):,}")
+            return None, None
+    return crop, start if start is not None and any(start) else None
 
 
 def _block(*clauses: Clause) -> Help:
