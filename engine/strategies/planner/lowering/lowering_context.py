@@ -132,10 +132,12 @@ class LoweringContext:
         draft.outs.append(Acc())
         return Leaf.whole(reference(result.stage), shape)
 
-    def reshaped(self, value: Leaf | Result, shape: tuple[int, ...]) -> Leaf | Result:
+    def reshaped(self, value: Leaf | Result | Slice, shape: tuple[int, ...]) -> Leaf | Result:
         """The same elements in the same order, seen as `shape`."""
         if isinstance(value, Result):
             return replace(value, shape=shape)
+        if isinstance(value, Slice):
+            raise self.copied(value)
         if value.plain:
             return Leaf.whole(value.source, shape)
         return _reshape_swapped(value, shape) or Leaf.whole(self.plain(value).source, shape)
