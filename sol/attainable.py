@@ -8,11 +8,12 @@ so its time is their sum; each product (a convolution as its implicit one) is pr
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from dataclasses import replace
 
 from dsl import ir
 from dsl.functions import EVERY
+from dsl.lower.plan.buffers import aliases
 from dsl.printer import word_of
 from dsl.rules import legal, normalized
 from sol.hardware import Hardware
@@ -295,7 +296,11 @@ def _above(limit: float, stages: tuple[StageTime, ...]) -> tuple[StageTime, ...]
     return (*stages[:at], s, *stages[at + 1 :])
 
 
-def _stage(program: ir.Program, stage: ir.Stage, hw: Hardware) -> StageTime:
+def _stage(program: ir.Program, stage: ir.Stage, hw: Hardware, free: Collection[str]) -> StageTime:
+    """`free`: stages that launch nothing."""
+    if stage.name in free:
+        note = f"the bytes of {stage.operands[0].name} in another shape, no kernel"
+        return StageTime(stage.name, word_of(stage), 0.0, "launch", {}, note=note)
     if legal.configured(stage, legal.types_of(program)):
         return _product(program, stage, hw)
     source = next((s for s in program.stages if isinstance(stage, ir.Normalize) and s.name == stage.x.name), None)
@@ -309,7 +314,8 @@ def predict(program: ir.Program, hw: Hardware) -> Attainable:
 
     Raises HardwareError when the device has no units of a stage's compute type.
     """
-    stages = queued(_stage(program, s, hw) for s in program.stages)
+    free = aliases(program)
+    stages = queued(_stage(program, s, hw, free) for s in program.stages)
     stages = _above(_limit_ms(program, stages, hw), stages)
     longest = max(stages, key=lambda s: s.ms)
     notes = [f"{s.name}: {s.note}" for s in stages if s.note]

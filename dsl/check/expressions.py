@@ -358,11 +358,20 @@ class Expressions:
                 message = "row_max must be the outermost call of an also, which stores one value a row"
                 self._error("E312", message, node.fn.span, _ROW_SCALE)
         elif self.space is not None and not self.space.product:
-            help = "y = reduce(x) { op sum  over n } reduces any tensor"
-            self._error(
-                "E312", f"{name} reduces the rows or columns of a gemm; this stage is not a gemm", node.fn.span, help
-            )
+            message = f"{name} reduces the rows or columns of a gemm; this stage is not a gemm"
+            self._error("E312", message, node.fn.span, self._reduce_after(name))
         elif not outermost:
             help = f"also part = {name}(...), or {name} around the whole epilogue; a map can read its result"
             message = f"{name} is inside an expression; its result is complete only after the whole row or column"
             self._error("E312", message, node.fn.span, help)
+
+    def _reduce_after(self, fn: str) -> str:
+        """The help for a stage whose epilogue cannot reduce: the stage after it that does, over this stage's axes."""
+        axes = list(self.space.axes)
+        if "n" in axes:
+            over = "m" if fn.startswith("col") else "n"
+        else:
+            over = ", ".join(a for a in axes if a not in ("b", "c")) or "c"
+        op = fn.partition("_")[2]
+        stage = f"r = reduce({self.stage}) {{ op {op}  over {over} }}"
+        return f"a stage after it: {stage}; the axes are {listing(axes)}"

@@ -6,7 +6,9 @@ import pytest
 
 import dsl.check
 from dsl.compile import compile as generate
+from dsl.lower.plan.buffers import aliases
 from dsl.resolve import resolve
+from sol import lever_check
 from sol.attainable import predict
 from sol.hardware import load
 from sol.model.launches import kernels
@@ -112,3 +114,17 @@ def test_launch_and_fill_bind_a_stage_only_where_they_take_longest(size, alone, 
         work = stage.ms - stage.parts["launch"] - stage.parts["fill"]
         longest = max(stage.parts["launch"], stage.parts["fill"], work)
         assert longest == stage.parts.get(stage.bound_by, work), stage
+
+
+@pytest.mark.parametrize(("view", "free"), [("32x64", True), ("64x32", False)])
+def test_a_view_of_a_stage_launches_nothing_and_a_view_of_a_parameter_that_is_returned_is_a_copy(view, free):
+    shape = view.replace("x", ", ")
+    stages = "g = pool(x) { op avg  window global }  y = transform(g) { view VIEW }"
+    if not free:
+        stages = "y = transform(x) { view VIEW }"
+    source = "x: f16[32, 64, 8, 8]" if free else "x: f16[32, 64]"
+    text = f"program p({source}) -> f16[{shape}] {{ {stages.replace('VIEW', view)} return y }}"
+    program = dsl.check.check(text).program
+    assert (program.stages[-1].name in aliases(program)) == free
+    assert (predicted(text).ms == 0.0) == free
+    assert ("drop_copy" in lever_check.tried(program)) == free

@@ -50,6 +50,11 @@ CASES = {
     "permute_inner": one("x: f16[72, 16, 80]", "f16[16, 80, 72]", "y = transform(x) { permute 1x2x0 }"),
     "permute_outer": one("x: f16[72, 16, 80]", "f16[16, 72, 80]", "y = transform(x) { permute 1x0x2 }"),
     "view_permute": one("x: f32[6, 40]", "f32[40, 2, 3]", "y = transform(x) { view 2x3x40  permute 2x0x1 }"),
+    "view_of_channels_last": one(X, "f32[4, 24, 120]", NHWC + "  y = transform(t) { view 4x24x120 }"),
+    "view_of_channels_last_split": one(X, "f32[2, 2, 3, 8, 120]", NHWC + "  y = transform(t) { view 2x2x3x8x120 }"),
+    "view_of_pooled_channels_last": one(
+        X, "f32[4, 24]", NHWC + "  g = pool(t) { op max  window global }\n  y = transform(g) { view 4x24 }"
+    ),
     "pad": one("x: f32[10, 13]", "f16[12, 16]", "y = transform(x) { pad 12x16  to f16 }"),
     "crop": one("x: f32[10, 16]", "f32[8, 13]", "y = transform(x) { crop 8x13 }"),
     "interleave": one(
