@@ -75,5 +75,5 @@ def _must_compile(text: str) -> None:
 def _mistakes(judged: dict[str, Any]) -> dict[str, Any]:
     """{diagnostics, tested_fixes} of a rejected program, causes before their consequences."""
     first = sorted(judged["diagnostics"], key=lambda d: d["code"] in CONSEQUENCES)[:LISTED]
-    rows = [{k: d[k] for k in ("code", "line", "col", "message", "help") if d.get(k)} for d in first]
+    rows = [{k: d[k] for k in ("code", "line", "col", "message", "notes", "help") if d.get(k)} for d in first]
     return {"diagnostics": rows, "tested_fixes": [d["fix"] for d in first if d["fix"]]}

@@ -20,9 +20,9 @@ def program(stages, result, params="x: f16[4, 64, 8, 8]"):
 def mistake(text, code):
     """The help of the one mistake with this code, and the text after its repair."""
     diagnostics = check(text).diagnostics
-    (reported,) = [d for d in diagnostics if d.code == code]
-    repair = repairs(text, diagnostics)[diagnostics.index(reported)]
-    return reported.help, repair.apply(text) if repair else None
+    (one,) = [d for d in diagnostics if d.code == code]
+    repair = repairs(text, diagnostics)[diagnostics.index(one)]
+    return one.help, repair.apply(text) if repair else None
 
 
 @pytest.mark.parametrize("layout", ["", "  t = transform(x) { layout nhwc }\n"])

@@ -59,6 +59,14 @@ def test_a_raw_kernel_is_not_checked_as_a_program(language, name):
     assert not programs.checked("gemm(x, w)").data["ok"], "a text that is nothing else is read as a program"
 
 
+def test_a_mistake_names_the_obstacle_of_each_back_end():
+    (mistake,) = programs.checked(CLUSTERED.replace("cluster 2x1x1", "cluster 2x1x1  schedule pingpong")).data[
+        "diagnostics"
+    ]
+    assert "`cute` has cluster 1x1x1" in mistake["message"] and "pingpong" in mistake["notes"][0], mistake
+    assert "schedule cooperative" in mistake["help"]
+
+
 def test_a_checked_program_lists_the_stages_that_take_time():
     data = programs.checked(CLUSTERED).data
     assert [s["name"] for s in data["predicted_stages"]] == ["xl", "y"], "wl is prepacked, which takes no time"
