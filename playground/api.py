@@ -86,7 +86,7 @@ class TryIn(Schema):
     cls: Literal["f32", "tf32", "f16", "bf16"] | None = Field(
         None,
         description="of a kernel: the precision class that it declares and is compared in; one that the session allows,"
-        " or f32. Omitted: the first that the session allows",
+        " or f32. Omitted: the first that the session allows and the module has a limit in",
     )
     change: str = Field("", max_length=tries.LONGEST_CHANGE, description="one line: what is new in it")
 

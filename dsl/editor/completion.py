@@ -13,9 +13,9 @@ from itertools import pairwise
 
 from dsl.arch import ARCHS, DEFAULT
 from dsl.axes import axes_of
-from dsl.check.expressions import Space
 from dsl.check.families import FAMILIES
 from dsl.check.program import partial
+from dsl.check.space import Space
 from dsl.editor.vocabulary import ENTRIES, Entry, entry, vocabulary
 from dsl.functions import EVERY, INDEXED, REDUCTIONS
 from dsl.ir import NORMALIZATIONS, Reduce, Stage, TensorType

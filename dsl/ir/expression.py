@@ -24,11 +24,23 @@ class Number:
 
 @dataclass(frozen=True)
 class Load:
-    """Another tensor read at the stage's axes (see dsl.axes): `b[n]`, `r[m, n]`, `scale[c]`; no axes for a scalar."""
+    """Another tensor read at the stage's axes (see dsl.axes): `b[n]`, `r[m, n]`, `scale[c]`; no axes for a scalar.
+
+    `starts`: a map may read a part of a tensor, `x[m, n + 512]`; one entry an axis, None where it is read whole; ()
+    for a tensor that is read whole.
+    """
 
     name: str
     axes: tuple[str, ...] = ()
+    starts: tuple[int | None, ...] = ()
     span: Span = field(default=NOWHERE, compare=False)
+
+    @property
+    def places(self) -> tuple[str, ...]:
+        """The axes as a program writes them: `m`, `n + 512`."""
+        if not self.starts:
+            return self.axes
+        return tuple(a if s is None else f"{a} + {s}" for a, s in zip(self.axes, self.starts, strict=True))
 
 
 @dataclass(frozen=True)

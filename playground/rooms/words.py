@@ -5,6 +5,7 @@ from __future__ import annotations
 from django.utils import translation
 from django.utils.translation import gettext, gettext_noop
 
+from playground.learn import own_words
 from playground.learn import words as of_lessons
 
 # Keys of static/js/rooms -> English words. Names in braces are filled in by the page.
@@ -311,5 +312,5 @@ def texts(language: str) -> dict[str, str]:
 
 
 def sentences(language: str) -> dict[str, str]:
-    """The same for what the server refuses."""
-    return of_lessons.translations(REFUSALS, language)
+    """The same for what the server refuses, the mistakes of a teacher's own lesson among it."""
+    return of_lessons.translations(REFUSALS, language) | own_words.sentences(language)

@@ -293,6 +293,18 @@ def test_a_room_in_korean(open_page, complaints):
     expect(student.locator(".outcome")).to_contain_text("선생님이 방을 잠시 멈췄습니다.")
     left = set(re.findall(r"[A-Za-z]{4,}", wall.locator("#wall").inner_text()))
     assert left <= {"JSON", "README", "http", *re.findall("[A-Za-z]+", code)}, left
+
+    # a session that the wall projects
+    wall.locator("body").press("p")
+    student.locator("#run summary").press("Enter")
+    student.locator("#run").get_by_role("button", name="실행").click()
+    expect(student.locator("#my-session a")).to_be_visible()
+    tile(wall, 1).locator("[data-act=project]").press("Enter")
+    frame = wall.frame_locator("#projected iframe")
+    expect(frame.locator(".panes-nav, .pane-trials h2, #chart-history h2")).to_have_text(
+        ["시도 코드 차트", "시도", "속도 향상 기록"]
+    )
+    expect(frame.locator("#link-state")).to_have_text(re.compile("^(실시간|끝남)$"))
     ours = [c for c in complaints if "status of 4" not in c]
     assert not ours, ours
 

@@ -159,10 +159,11 @@ def element(stage: Stage, expr: Expr, name: str, doc: str = "") -> Element:
     several = [load.name for load in reads]
     arguments: dict[tuple, str] = {}
     for load in reads:
-        argument = load.name + ("_" + "".join(load.axes) if several.count(load.name) > 1 else "")
+        at = "".join(load.places).replace(" + ", "")
+        argument = load.name + (f"_{at}" if several.count(load.name) > 1 else "")
         while argument in arguments.values() or argument in ("acc", "acc2"):
             argument += "_"
-        arguments[(load.name, load.axes)] = argument
+        arguments[(load.name, load.places)] = argument
     second = reads_second(expr)
     body = expression.write(expr, arguments, {"acc", "acc2", *arguments.values()})
     head = f"def {name}({', '.join(['acc', *(['acc2'] if second else []), *arguments.values()])}):\n"

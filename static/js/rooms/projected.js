@@ -2,6 +2,7 @@
 import { $, h } from "../page.js";
 import { tr } from "../texts.js";
 import { answerList } from "./answers.js";
+import { inLanguage } from "./texts.js";
 import { nameOf } from "./tiles.js";
 
 let shown = ""; // what stands there now
@@ -28,7 +29,9 @@ export async function drawProjected(room, wall, { lessonOf, takeDown }) {
     return;
   }
   const body = session
-    ? h("iframe", { src: `/framed/${session}`, title: tr("The session of the seat"), "data-session": session })
+    ? h("iframe", {
+      src: inLanguage(`/framed/${session}`), title: tr("The session of the seat"), "data-session": session,
+    })
     : await answerList(room, seat, { lessonOf });
   if (shown === now) $("projected").replaceChildren(head, body);
 }

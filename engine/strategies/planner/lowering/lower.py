@@ -38,6 +38,7 @@ from engine.strategies.planner.lowering.drafts import (
 )
 from engine.strategies.planner.lowering.lowering_context import LoweringContext, blamed, key, refuse, unkey
 from engine.strategies.planner.lowering.norm_stores import stored_by_norms
+from engine.strategies.planner.lowering.rules.gates import GATES, without_gates
 from engine.strategies.planner.lowering.rules.losses import LOSSES, expanded
 from engine.strategies.planner.lowering.rules.nonproduct import (
     CONVOLUTIONS,
@@ -50,9 +51,10 @@ from engine.strategies.planner.lowering.rules.nonproduct import (
     reduction,
 )
 from engine.strategies.planner.lowering.rules.products import PRODUCTS, product
+from engine.strategies.planner.lowering.rules.slices import slices
 from engine.strategies.planner.lowering.rules.written_norms import recognised
 from engine.words import class_name
-from sol.graph import OpGraph
+from sol.graph import SLICES, OpGraph
 
 SWAPS = ("transpose", "permute", "t", "mT", "numpy_T")
 VIEWS = (*SWAPS, "view", "reshape", "_unsafe_view", "unsqueeze", "squeeze", "flatten", "unflatten", "expand", "select")
@@ -83,9 +85,10 @@ def covered() -> tuple[tuple[str, str], ...]:
         ("reductions", ", ".join(n for n in REDUCTIONS if n not in _SPELLINGS)),
         ("normalisations", ", ".join(NORMALIZATIONS)),
         ("losses", ", ".join(LOSSES)),
+        ("gates", ", ".join(GATES)),
         ("arithmetic", ", ".join(_ARITHMETIC)),
         ("functions of each element", ", ".join(sorted(changes))),
-        ("views", "view, reshape, transpose, permute"),
+        ("views", "view, reshape, transpose, permute, slice, chunk, split"),
         ("dropout", ""),
     )
 
@@ -140,7 +143,7 @@ def lower(graph: OpGraph, title: str = "module") -> Lowered:
 
     Raises SessionRefused("not_covered") for the first operation without a rule.
     """
-    graph = recognised(expanded(graph))
+    graph = recognised(without_gates(expanded(graph)))
     try:
         lowered = _lower(graph, title)
     except SessionRefused as refused:
@@ -158,7 +161,7 @@ def _lower(graph: OpGraph, title: str, flat: bool = False) -> Lowered:
     walk = LoweringContext(graph, flat)
     for op in graph.ops:
         walk.op = op
-        walk.values[op.outputs[0]] = _value(walk)
+        walk.values |= slices(walk) if op.op in SLICES else {op.outputs[0]: _value(walk)}
     walk.op = None
     results = [_result(walk, name) for name in graph.outputs]
     return _Finish(walk, results, title).run()

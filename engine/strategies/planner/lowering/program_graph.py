@@ -74,7 +74,7 @@ class _Builder:
         if isinstance(stage, Gemm | GroupedGemm | Conv):
             acc, second = self._product(stage)
         elif isinstance(stage, Map):
-            acc, second = stage.x.name, None
+            acc, second = self.expressions.part_of(stage.x.name, stage.crop or (), stage.start or ()), None
         elif isinstance(stage, Normalize) and stage.op == "absmax":
             acc, second = self._scaled_rows(stage)
         else:
@@ -210,12 +210,7 @@ class _Builder:
             after = [n for p, d in reversed(list(zip(stage.pad, shape, strict=True))) for n in (0, p - d)]
             shape = stage.pad
             x = graph.emit("constant_pad_nd", [x], TensorType(dtype, shape), {"pad": after, "value": 0})
-        for axis, size in enumerate(stage.crop or ()):
-            if size != shape[axis]:
-                shape = (*shape[:axis], size, *shape[axis + 1 :])
-                x = graph.emit(
-                    "slice", [x], TensorType(dtype, shape), {"dim": axis, "start": 0, "end": size, "step": 1}
-                )
+        x, shape = graph.part_of(x, stage.crop or (), ()), stage.crop or shape
         assert prod(shape) == stage.type.elements
         if stage.type.dtype is not dtype:
             graph.emit("to", [x], stage.type, {"dtype": stage.type.dtype.value}, stage.name)
