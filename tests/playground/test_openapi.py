@@ -1,5 +1,6 @@
 """The API's document and its page: every event has a schema, every link leads somewhere."""
 
+import ast
 import json
 import re
 
@@ -8,8 +9,10 @@ import pytest
 from engine.session import events as of_sessions
 from playground.api import api
 from playground.conf import ROOT
+from playground.live.viewers import BROKEN, GUESSING, MALFORMED, MESSAGES, UNKNOWN
 from playground.openapi import event_schemas, page
 from playground.rooms import events as of_rooms
+from playground.rooms.socket.consumer import REFUSED
 from tests.playground import script
 from tests.playground.test_request_table import routes
 
@@ -47,6 +50,20 @@ def test_no_reference_leads_nowhere_and_headers_are_as_clients_send_them(documen
         if p["in"] == "header"
     }  # fmt: skip
     assert headers == {"X-Control-Token", "X-Owner-Key", "X-Seat-Token", "X-Teacher-Token"}
+
+
+@pytest.mark.django_db
+def test_the_page_describes_every_message_of_both_sockets(client):
+    text = client.get("/api/docs").content.decode()
+    live = text[text.index('id="live"') : text.index('id="schemas"')]
+    served = {"events", "last", "ended", "state", "queue", "engine", "text", "viewers", "seat", "session", "online"}
+    for key in {*MESSAGES, "token", "after", *served, "sessions", "ping", "error"}:
+        assert f'"{key}"' in live, key
+    for code in (MALFORMED, UNKNOWN, GUESSING, BROKEN, REFUSED):
+        assert str(code) in live
+    for source in ("playground/live/sockets.py", "playground/rooms/socket/consumer.py"):
+        about = ast.get_docstring(ast.parse((ROOT / source).read_text()))
+        assert {key for key in re.findall(r'\{"(\w+)"', about) if f'"{key}"' not in live} == set(), source
 
 
 def bare(schema: dict) -> bool:
