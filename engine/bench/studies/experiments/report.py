@@ -13,8 +13,8 @@ def markdown(results: dict[str, Any]) -> str:
         "# Experiments with search policies", "",
         f"{about['date']}. Part one replays logs that an H200 measured. In part two the rehearsal answers every arm of "
         "an experiment by the same rules, drawing from one distribution that was committed before the runs, on a "
-        "modelled H200, whose times are predictions. Results are published whichever way they fall. Nothing is claimed about "
-        "language models or prompts.",
+        "modelled H200, whose times are predictions. Results are published whichever way they fall. Nothing is claimed "
+        "about language models or prompts.",
         "",
     ]  # fmt: skip
     if recorded := results.get("recorded"):
