@@ -7,10 +7,22 @@ from dataclasses import replace
 from dsl import arch as arches
 from dsl.axes import image_axes, matrix_axes
 from dsl.check.context import Clauses, Context, Typed, spans
-from dsl.check.expressions import Space, shape_text
-from dsl.check.tail import TAIL, expressions, is_auto, read_tail, record_reads
+from dsl.check.space import Space, shape_text
+from dsl.check.tail import TAIL, Tail, expressions, is_auto, read_tail, record_reads
 from dsl.diagnostics import listing
-from dsl.fixes import Clause, Help, LeaveOut, Rewrite, SetClauses, help_of, leave_clause, or_else, write_clause, written
+from dsl.fixes import (
+    ChangeStage,
+    Clause,
+    Help,
+    LeaveOut,
+    Rewrite,
+    SetClauses,
+    help_of,
+    leave_clause,
+    or_else,
+    write_clause,
+    written,
+)
 from dsl.ir import NCHW, NORMALIZATIONS, REDUCTIONS, Acc, DType, Map, Normalize, Operand, Pool, Reduce, TensorType
 from dsl.tree import NumberNode, StageNode, Word
 
@@ -58,11 +70,28 @@ def map_(ctx: Context, node: StageNode, operands: list[Typed], clauses: Clauses)
     space = None if t is None else Space(t.shape, both_axes(len(t.shape)), parts=True, spoken="element")
     tail = read_tail(ctx, node, clauses, space, t)
     if isinstance(tail.epilogue, Acc) and not tail.also and crop is None:
-        help = or_else(_block(("epilogue", "relu(acc)")), "a transform for another type or layout")
-        ctx.error("E116", "this map changes nothing", node.span, help)
+        _computes_nothing(ctx, node, x.name, t, tail)
     return Map(
         name=node.name.text, x=x, crop=crop, start=start, span=node.span, clauses=spans(node), **tail.fields
     )  # fmt: skip
+
+
+def _computes_nothing(ctx: Context, node: StageNode, x: str, t: TensorType | None, tail: Tail) -> None:
+    """Report a map without an expression: it does nothing, or what a transform is for."""
+    clauses: list[Clause] = []
+    if t is not None and tail.store_layout not in (None, t.layout):
+        clauses.append(("layout", tail.store_layout))
+    if t is not None and tail.store not in (None, t.dtype):
+        clauses.append(("to", tail.store.value))
+    if not clauses:
+        help = or_else(_block(("epilogue", "relu(acc)")), "a transform for another type or layout")
+        ctx.error("E116", "this map changes nothing", node.span, help)
+        return
+    what = " and ".join({"layout": "layout", "to": "type"}[word] for word, _ in clauses)
+    stage = f"{node.name.text} = transform({x}) {{ {written(tuple(clauses))} }}"
+    fix = ChangeStage("transform", tuple(clauses), ("epilogue", "store", "let"))
+    message = f"this map computes nothing; it changes the {what} alone"
+    ctx.error("E116", message, node.span, help_of(f"write it as a transform: {stage}", fix))
 
 
 def reduce(ctx: Context, node: StageNode, operands: list[Typed], clauses: Clauses) -> Reduce:
@@ -146,11 +175,11 @@ def normalize(ctx: Context, node: StageNode, operands: list[Typed], clauses: Cla
         _params(ctx, node, op, t, at, params)
     else:
         at = None if t is None or op is None else at
-    space = None if t is None else Space(t.shape, both_axes(len(t.shape)), spoken="normalised element")
+    space = None if t is None else Space(t.shape, both_axes(len(t.shape)), spoken="normalised element", before=True)
     stores = arches.FLOATS
     if op == "absmax":
         stores = SCALED
-        space = None if space is None else replace(space, scaled=True)
+        space = None if space is None else replace(space, scaled=True, before=False)
     tail = read_tail(ctx, node, clauses, space, t if at is not None else None, stores)
     return Normalize(
         name=node.name.text, x=x, op=op or "softmax", over=over, params=tuple(o for o, _ in params), of=of,

@@ -45,7 +45,8 @@ _KEYWORDS = {
     "acc": ("epilogue relu(acc)", "the element that the stage computed, in f32"),
     "acc2": (
         "pairs  epilogue silu(acc) * acc2",
-        "the odd column of pairs; in an absmax, the largest magnitude of the row",
+        "the odd column of pairs; in a normalize, the element before the norm; in an absmax, the largest magnitude of "
+        "the row",
     ),
 }
 

@@ -9,7 +9,8 @@ from dsl.ir.types import NOWHERE, Span, TensorType
 
 @dataclass(frozen=True)
 class Acc:
-    """The element that the stage computed, in f32. `second`: `acc2`, the odd column of a gemm with `pairs`."""
+    """The element that the stage computed, in f32. `second`: `acc2`, the odd column of a gemm with `pairs`, or
+    the element before a norm."""
 
     second: bool = False
     span: Span = field(default=NOWHERE, compare=False)
@@ -85,6 +86,11 @@ class Also:
     expr: Expr
     type: TensorType | None = None
     span: Span = field(default=NOWHERE, compare=False)
+
+
+def reads_second(e: Expr) -> bool:
+    """Return True if an expression reads acc2."""
+    return (isinstance(e, Acc) and e.second) or (isinstance(e, Call) and any(map(reads_second, e.args)))
 
 
 def loads(e: Expr) -> tuple[Load, ...]:

@@ -38,7 +38,7 @@ def compute(
     of = Scope(x, axes_of(stage, x.dim()), env).value(stage.of).expand(x.shape)
     if isinstance(stage, Normalize) and stage.op == "absmax":
         return _scaled_rows(of)
-    return (_reduce(stage, of) if isinstance(stage, Reduce) else _normalize(stage, of, env)), None
+    return (_reduce(stage, of), None) if isinstance(stage, Reduce) else (_normalize(stage, of, env), of)
 
 
 def _part(stage: Map, x: torch.Tensor, whole: tuple[int, ...]) -> torch.Tensor:

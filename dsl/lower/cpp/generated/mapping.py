@@ -6,6 +6,7 @@ from dataclasses import replace
 
 from dsl.axes import axes_of
 from dsl.ir import Acc, Map, Operand, Program, Stage, TensorType, Transform
+from dsl.ir.views import view_strides
 from dsl.lower import Refusal
 from dsl.lower.cpp.generated.elementwise import Result, elementwise
 from dsl.lower.cpp.generated.parts import Builder, OwnPlan, access
@@ -112,27 +113,11 @@ def _interleaved(builder: Builder, stage: Transform, types: dict, shape: tuple[i
 
 def _viewed(stage: Transform, shape: tuple[int, ...], strides: list[int]) -> list[int]:
     """The strides of the same elements, in row-major order, in the new shape. Raises Refusal if there are none."""
-    runs: list[list[int]] = []  # [elements, stride] of contiguous axes, slowest first
-    for n, s in zip(shape, strides, strict=True):
-        if n == 1:
-            continue
-        if runs and runs[-1][1] == n * s:
-            runs[-1] = [runs[-1][0] * n, s]
-        else:
-            runs.append([n, s])
-    view_strides, left = [], 1
-    for n in reversed(stage.view):
-        if n == 1:
-            view_strides.append(0)
-            continue
-        if left == 1 and runs:
-            left, step = runs.pop()
-        if left % n:
-            raise Refusal(
-                "cpp-view",
-                f"{stage.x.name} is not row-major, so it has no view {'x'.join(map(str, stage.view))}",
-                f"first write {stage.x.name}_r = transform({stage.x.name}) {{ layout nchw }}",
-            )
-        view_strides.append(step)
-        step, left = step * n, left // n
-    return view_strides[::-1]
+    viewed = view_strides(shape, strides, stage.view)
+    if viewed is None:
+        raise Refusal(
+            "cpp-view",
+            f"{stage.x.name} has no view {'x'.join(map(str, stage.view))} in the order in which it lies",
+            f"first write {stage.x.name}_r = transform({stage.x.name}) {{ layout nchw }}",
+        )
+    return [0 if n == 1 else s for n, s in zip(stage.view, viewed, strict=True)]

@@ -56,10 +56,11 @@ def blamed(error: SessionRefused, op: str) -> SessionRefused:
 
 
 class LoweringContext:
-    """The drafts so far and the value of each tensor of the graph. `op`: the current operation."""
+    """The drafts so far and the value of each tensor of the graph. `op`: the current operation. `flat`: element-wise
+    work that begins from a tensor of the graph sees it as a product's rows: all axes but the last are one."""
 
-    def __init__(self, graph: OpGraph):
-        self.graph = graph
+    def __init__(self, graph: OpGraph, flat: bool = False):
+        self.graph, self.flat = graph, flat
         self.values: dict[str, Value] = {}
         self.drafts: list[Draft] = []
         self.op: Op | None = None
@@ -186,7 +187,7 @@ class LoweringContext:
             )
             return self.add(draft, shape)
         leaf = self.plain(self.leaf(value))
-        stored = self.stored_shape(leaf) or collapsed(shape)
+        stored = self.stored_shape(leaf) or collapsed(shape, 2 if self.flat else MAX_RANK)
         if not stored:
             raise self.refuse("works on a single number; covered are tensors")
         result = self.add(Elementwise(stored, self.dtype_of(leaf), x=Source(leaf.source, stored)), shape)
@@ -325,9 +326,9 @@ def unkey(name: str) -> tuple[str, tuple[int, ...]]:
     return source, tuple(int(d) for d in sizes.split("x")) if sizes else ()
 
 
-def collapsed(shape: tuple[int, ...]) -> tuple[int, ...]:
-    """At most five axes: the leading axes of a longer shape are merged."""
-    extra = len(shape) - MAX_RANK
+def collapsed(shape: tuple[int, ...], most: int = MAX_RANK) -> tuple[int, ...]:
+    """At most so many axes: the leading axes of a longer shape are merged."""
+    extra = len(shape) - most
     return shape if extra <= 0 else (prod(shape[: extra + 1]), *shape[extra + 1 :])
 
 

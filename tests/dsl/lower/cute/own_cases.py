@@ -61,6 +61,11 @@ CASES = {
     "permute_inner": one("x: f16[72, 16, 80]", "f16[16, 80, 72]", "y = transform(x) { permute 1x2x0 }"),
     "permute_outer": one("x: f16[72, 16, 80]", "f16[16, 72, 80]", "y = transform(x) { permute 1x0x2 }"),
     "view_permute": one("x: f32[6, 40]", "f32[40, 2, 3]", "y = transform(x) { view 2x3x40  permute 2x0x1 }"),
+    "view_of_channels_last": one(X, "f32[4, 24, 120]", NHWC + "  y = transform(t) { view 4x24x120 }"),
+    "view_of_channels_last_split": one(X, "f32[2, 2, 3, 8, 120]", NHWC + "  y = transform(t) { view 2x2x3x8x120 }"),
+    "view_of_pooled_channels_last": one(
+        X, "f32[4, 24]", NHWC + "  g = pool(t) { op max  window global }\n  y = transform(g) { view 4x24 }"
+    ),
     "pad": one("x: f32[10, 13]", "f16[12, 16]", "y = transform(x) { pad 12x16  to f16 }"),
     "crop": one("x: f32[10, 16]", "f32[8, 13]", "y = transform(x) { crop 8x13 }"),
     "interleave": one(
@@ -93,6 +98,18 @@ CASES = {
         "y = normalize(x, w) { op layernorm  over n  epilogue tanh(acc) }",
     ),
     "rmsnorm": one("x: f32[9, 6, 64], w: f32[64]", "f32[9, 6, 64]", "y = normalize(x, w) { op rmsnorm  over n }"),
+    "norm_and_what_it_read": (
+        "program p(x: f16[9, 6, 64], r: f16[9, 6, 64], w: f16[64]) -> (f16[9, 6, 64], f16[9, 6, 64]) {\n"
+        "  y = normalize(x, w) { op rmsnorm  over w  of acc + r[b, c, w]  also s = acc2 }\n  return y, s\n}\n"
+    ),
+    "softmax_streamed_and_what_it_read": one(
+        "x: f32[3, 40000]", "f32[3, 40000]",
+        "y = normalize(x) { op softmax  over n  of acc * 0.3  epilogue acc + acc2 }",
+    ),
+    "channels_beside_their_norm": one(
+        f"{X}, w: f32[24], b: f32[24]", "f32[4, 24, 10, 12]",
+        "y = normalize(x, w, b) { op groupnorm  groups 3  let t = silu(acc2)  epilogue acc * t + acc2 }",
+    ),
     "absmax": (
         "program p(x: f32[37, 272]) -> (e4m3[37, 272], f32[37]) {\n"
         "  y = normalize(x) { op absmax  over n  also s = row_max(acc2 / 448)  store e4m3  epilogue acc * 448 }\n"
