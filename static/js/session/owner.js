@@ -57,8 +57,8 @@ export class Owner {
             "Copy control link",
           )
         : "",
-      h("a", { class: "button", id: "export", href: `/s/${id}/export`, download: "", hidden: true }, "Export"),
       h("a", { class: "button", id: "fork", href: `/s/${id}/fork` }, "Fork"),
+      h("a", { class: "button", id: "export", href: `/s/${id}/export`, download: "", hidden: true }, "Export"),
     );
     if (!control) return;
     this.pause = h(
@@ -114,6 +114,7 @@ export class Owner {
     if (!control) return;
     const over = Boolean(view.end);
     $("owner").hidden = over;
+    $("owner").classList.toggle("over", over && boot.session.state !== "ended"); // on a small page its room stays
     this.pause.textContent = stateOf(view) === "paused" ? "Resume" : "Pause";
   }
 
