@@ -58,6 +58,8 @@ export class Owner {
           )
         : "",
       h("a", { class: "button", id: "fork", href: `/s/${id}/fork` }, "Fork"),
+      h("a", { class: "button", id: "compare", href: `/gallery/compare?a=${id}`,
+        title: "This session beside another one: limits, best times, programs" }, "Compare"),
       h("a", { class: "button", id: "export", href: `/s/${id}/export`, download: "", hidden: true }, "Export"),
     );
     if (!control) return;
