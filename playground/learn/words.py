@@ -136,6 +136,8 @@ PAGE = (
         "Short lessons that you can take alone. Each asks you to predict, then shows what a GPU did and why. "
         "Your progress stays in this browser."
     ),
+    gettext_noop("In a class?"),
+    gettext_noop("Join its room with a code."),
     gettext_noop("Language"),
     gettext_noop("min"),
     gettext_noop("All lessons"),

@@ -205,7 +205,8 @@ FIGURES = (
 # The state of a session that waits (playground/engines.py).
 STATES = (
     gettext_noop("Next in the queue."),
-    gettext_noop("Queued: {n} before this one."),
+    gettext_noop("Queued: {n} before this one. It begins with them: an engine runs many at once."),
+    gettext_noop("Queued: {n} before this one. It begins as others end."),
 )
 # What the template says (templates/embed.html), so that a test finds each of them here.
 PAGE = (

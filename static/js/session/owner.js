@@ -147,7 +147,8 @@ export class Owner {
     const one = view.trials.get(trial);
     const text = one ? await blob(one.program).catch(() => "") : "";
     const kind = one && isKernel(one) ? one.language : "program";
-    const form = new TryForm(text, kind, one?.cls, () => $("dialog").querySelector("form").requestSubmit());
+    const run = () => $("dialog").querySelector("form").requestSubmit();
+    const form = new TryForm(text, kind, one?.cls, view.bounds ?? {}, run);
     ask(
       one ? `Try your own, from trial ${trial}` : "Try your own",
       form.body,

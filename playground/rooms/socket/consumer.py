@@ -24,9 +24,9 @@ from playground.live.connections import Readers
 from playground.live.viewers import GUESSING, MALFORMED, MAX_MESSAGE, UNKNOWN
 from playground.models import Room, RoomEvent
 from playground.rooms import log, names, rules, runs
-from playground.rooms.following import LogConsumer
-from playground.rooms.hub import Hub
 from playground.rooms.log import Reader
+from playground.rooms.socket.following import LogConsumer
+from playground.rooms.socket.hub import Hub
 
 REFUSED = 4403
 HELLO_WITHIN = 30.0  # seconds for the first message
