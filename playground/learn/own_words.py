@@ -163,6 +163,7 @@ MISTAKES = (
     gettext_noop("`{text}` calculates with {value}, which is no number."),
     gettext_noop("`{text}` is {value}; a number is needed here."),
     gettext_noop("`{text}` divides by zero."),
+    gettext_noop("Double braces without their pair on this line: two open an expression, two close it."),
     gettext_noop("`{text}` is too large a number."),
     gettext_noop("`{text}`: {problem}"),
     gettext_noop("{value} is no number or word to show."),

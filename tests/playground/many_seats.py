@@ -13,7 +13,8 @@ With --kill the web process and then the engine get SIGKILL during the lesson an
 send again, as a browser's do. Then the waits have no limit, but no answer may be lost or doubled, and no log may have a
 gap.
 
-The file says what else the machine did (load averages): the limits are for a machine that does nothing else.
+The file says what else the machine did (load averages) and how many CPU seconds the engine's processes used: the limits
+are for a machine that does nothing else.
 """
 
 from __future__ import annotations
@@ -38,6 +39,7 @@ from typing import Any
 
 from playground.learn import check, lesson
 from tests.playground.conftest import House
+from tests.playground.many_sessions import Sampler
 from tests.playground.test_end_to_end import MODULE
 from tests.playground.test_sessions_survive_kills import ENDS, Rows, kill
 from tests.playground.websocket import Closed, WebSocket
@@ -184,9 +186,9 @@ def share(values: list[float], q: float) -> float | None:
 class Killer(threading.Thread):
     """Kills the web process after two fifths of the lesson and the engine after three, and starts them again."""
 
-    def __init__(self, house: House, engine: subprocess.Popen, seconds: float):
+    def __init__(self, house: House, engine: subprocess.Popen, sampler: Sampler, seconds: float):
         super().__init__(daemon=True)
-        self.house, self.engine, self.seconds = house, engine, seconds
+        self.house, self.engine, self.sampler, self.seconds = house, engine, sampler, seconds
         self.killed: list[str] = []
 
     def run(self) -> None:
@@ -197,7 +199,7 @@ class Killer(threading.Thread):
         self.killed.append("web process")
         time.sleep(0.2 * self.seconds)
         kill(self.engine)
-        start_engine(self.house)
+        self.sampler.engine = start_engine(self.house).pid
         self.killed.append("engine")
 
 
@@ -221,7 +223,10 @@ def play(seats: int, minutes: float, limit: float, kills: bool) -> dict[str, Any
             students = [Student(house, room, n, minutes) for n in range(seats)]
             for student in students:
                 student.start()
-            killer = Killer(house, engine, 60 * minutes)
+            sampler = Sampler()
+            sampler.engine = engine.pid
+            sampler.start()
+            killer = Killer(house, engine, sampler, 60 * minutes)
             if kills:
                 killer.start()
             time.sleep(30 * minutes)
@@ -235,6 +240,8 @@ def play(seats: int, minutes: float, limit: float, kills: bool) -> dict[str, Any
             time.sleep(2)
             load.append(os.getloadavg())
             result = result_of(house, wall, students, other, time.time() - began, load)
+            sampler.stop()
+            result |= {"engine_cpu_s": round(sampler.samples[-1][1], 1)}
             return result | {"killed": killer.killed} | compared(logged(house, room), students)
         finally:
             for process in house.processes:

@@ -82,7 +82,7 @@ def plain(text: str, scope: Scope, wrong: Callable[[int, str], None], line: int 
 
 def _line(row: str, scope: Scope, wrong: Callable[[int, str], None], line: int, plain_text: bool = False) -> str:
     if "{{" in (rest := BRACES.sub("", row)) or "}}" in rest:
-        wrong(line, "Double braces without their pair on this line. Write `{{expression}}`, or single braces.")
+        wrong(line, "Double braces without their pair on this line: two open an expression, two close it.")
     return BRACES.sub(lambda m: _filling(m[1], scope, wrong, line, plain_text), row)
 
 
