@@ -121,19 +121,22 @@ def _graph_of_every_call(
 ) -> tuple[dict, str]:
     """The graph, with the tensor attributes that it reads and calls change as buffers, and the name of its tracer.
     Raises Bad if later calls compute something else."""
-    graph, tensors = {}, every.tensors
-    try:
-        graph, by = _graph(model, inputs, fake, recipes)
-        tensors = tensors & {t["path"] for t in graph["tensors"] if t["kind"] == "constant"}
-    except Bad as e:
-        # torch.export takes such a tensor for a constant; with a fake one it then fails in several ways.
-        if e.code not in ("changed_constant", "cannot_trace") or not tensors:
-            raise
-    if tensors:
-        if resized := sorted(tensors & set(every.resized)):
+    left = set(every.tensors)
+    while True:  # the new value of one may be the old value of another, which the graph reads only then
+        try:
+            graph, by = _graph(model, inputs, fake, recipes)
+            read = left & {t["path"] for t in graph["tensors"] if t["kind"] == "constant"}
+        except Bad as e:
+            # torch.export takes such a tensor for a constant; with a fake one it then fails in several ways.
+            if e.code not in ("changed_constant", "cannot_trace") or not left:
+                raise
+            read = left
+        if not read:
+            break
+        if resized := sorted(read & set(every.resized)):
             raise state.refuse_resized(resized[0], *every.resized[resized[0]])
-        state.promote(model, tensors)
-        graph, by = _graph(model, inputs, fake, recipes)
+        state.promote(model, read)
+        left -= read
     if every.others:
         import torch
 

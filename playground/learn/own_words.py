@@ -167,6 +167,7 @@ MISTAKES = (
     gettext_noop("`{text}` is too large a number."),
     gettext_noop("`{text}`: {problem}"),
     gettext_noop("{value} is no number or word to show."),
+    gettext_noop("Double braces without their pair on this line. Write `{{expression}}`, or single braces."),
     gettext_noop("The lesson computes too many numbers. Make two lessons of it."),
     gettext_noop("it cannot be computed"),
     gettext_noop("there is no GPU {name}; there are {names}"),

@@ -114,6 +114,7 @@ SCRIPT = (
     gettext_noop("memory bandwidth"),
     gettext_noop("the L2 cache's bandwidth"),
     gettext_noop("the epilogue"),
+    gettext_noop("the start of its pipeline"),
     gettext_noop("the launch"),
     gettext_noop("{time} {kind}"),
     gettext_noop("{time} {kind} for the whole module"),
@@ -263,6 +264,7 @@ NEXT = (
     gettext_noop("a larger tile or a wider cluster, so that it fetches its operands less often"),
     gettext_noop("a shorter epilogue, or a schedule that overlaps it with products"),
     gettext_noop("merging it into a neighbouring stage"),
+    gettext_noop("merging it with a neighbouring product, because its work is shorter than filling its pipeline"),
     gettext_noop("another tile, so that it reads its operands less often"),
     gettext_noop("wider loads, or fewer passes over its operands"),
     gettext_noop("reading its source directly, without this copy"),
@@ -271,6 +273,7 @@ NEXT = (
     gettext_noop("{lever} (predicted {x}x over PyTorch)"),
     gettext_noop("the L2 cache's bandwidth"),
     gettext_noop("the epilogue"),
+    gettext_noop("the start of its pipeline"),
     gettext_noop("the launch"),
 )
 # The levers of a report (sol/levers.py); within a sentence they begin with a small letter.

@@ -1,6 +1,7 @@
 // One tile a seat: the step it is at, its answers as marks with a shape each, and its gap to the limit as a bar.
 import { h } from "../page.js";
 import { isOpen } from "./state.js";
+import { launchBinds } from "../session/words.js";
 import { tr } from "../texts.js";
 
 const MARKS = { right: "✓", wrong: "✗", open: "·", stored: "●" };
@@ -105,8 +106,10 @@ function marks(room, seat, at) {
 
 function gapOf(session) {
   if (!session) return null;
-  if (session.gap === null) return h("p", { class: "faint tile-gap" }, 
+  if (session.gap === null) return h("p", { class: "faint tile-gap" },
     tr("{state}, trials: {trials}", { state: tr(session.state), trials: session.trials }));
+  if (launchBinds(session))
+    return h("p", { class: "faint tile-gap" }, tr("bound by launches ({kind})", { kind: tr(session.kind) }));
   const share = Math.min(1, 1 / session.gap);
   const text = tr("{gap}× the limit ({kind})", { gap: session.gap.toFixed(2), kind: tr(session.kind) });
   const bar = h("div", { class: `gap-meter ${session.kind}`, role: "meter",

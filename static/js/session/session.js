@@ -15,7 +15,7 @@ import { Regions } from "./regions.js";
 import { Turns } from "./turns.js";
 import { Opinion } from "./strategies/opinion.js";
 import { KeyForm } from "../visitor_key.js";
-import { drawHeader, drawLink } from "./header.js";
+import { drawHeader, drawLink, reserve } from "./header.js";
 import { Owner } from "./owner.js";
 import { Share } from "../sharing/share.js";
 import { Notes } from "../sharing/notes.js";
@@ -221,6 +221,7 @@ const stream = new Stream(session.id, {
     soon();
   },
 });
+reserve();
 drawLink("connecting");
 draw();
 stream.start();

@@ -156,6 +156,12 @@ def test_a_gate_is_predicted_to_read_its_input_once():
     assert "128-bit accesses" in generate(program).sources["cute"].text
 
 
+def test_a_part_of_an_input_is_predicted_to_move_alone():
+    graph = traced(Model(lambda x: torch.relu(x[:, 128:256]) + 1.0), torch.empty(4096, 8192))
+    _, program = program_of(graph)
+    assert predict(program, load("h200")).stages[0].bytes == 2 * 4 * 4096 * 128
+
+
 def test_a_reader_that_needs_a_copy_leaves_the_slice_to_pytorch_by_name():
     cut = partition(traced(Model(lambda x: x[:, :16] @ x[:, 16:].T), torch.randn(24, 32)))
     reasons = {u.op: u.reason for u in cut.uncovered}

@@ -8,7 +8,7 @@ import re
 
 import pytest
 
-from engine.session.fold import next_step
+from engine.session.fold import next_step, profile
 from playground import figures, recordings
 from playground.conf import ROOT
 from playground.learn import catalogue
@@ -134,7 +134,9 @@ def test_what_to_try_next_and_each_lever_is_in_the_table():
     the second argument of `Lever` and `add`."""
     constants = {*next_step.LESS.values(), *next_step.REMEDY.values(), *next_step.UNITS.values()}
     constants |= {next_step.ALONE, next_step.PASSES, next_step.COPY}
+    constants |= {*profile.BOUND.values()}
     assert constants - {*session_words.NEXT} - {*words.FIGURES} == set()
+    assert {*profile.BOUND.values()} - {*session_words.SCRIPT} == set(), "a trial's report names them too"
     titles = set()
     for node in ast.walk(ast.parse(inspect.getsource(levers))):
         match node:
