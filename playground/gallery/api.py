@@ -21,7 +21,8 @@ Fact = tuple[str, str]
 
 class CardOut(Schema):
     """A recording (playground.gallery.cards). `why`: a sentence of those that are worth seeing first; `speedup`: empty
-    if no program was faster than PyTorch; `share`: percent of the speed of light."""
+    if no program was faster than PyTorch; `share`: percent of the speed of light; `launches`: the start of kernels
+    binds, so that no multiple of the limit is given."""
 
     id: str
     title: str
@@ -32,6 +33,7 @@ class CardOut(Schema):
     speedup: str
     against: str
     share: int | None
+    launches: bool
     classes: list[str]
     facts: list[Fact]
     command: list[str]

@@ -158,12 +158,14 @@ class SeatOut(Schema):
 
 
 class SessionNow(Schema):
-    """The newest session of a seat, and its best gap of all. `gap`: a time over the limit; null without one."""
+    """The newest session of a seat, and its best gap of all. `gap`: the best trial's time, `ms`, over the limit; null
+    without one."""
 
     session: str
     state: Literal["queued", "running", "ended"]
     trials: int
     gap: float | None
+    ms: float | None
     speedup: float | None
     kind: Literal["", "measured", "predicted"]
 

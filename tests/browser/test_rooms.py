@@ -245,6 +245,27 @@ def test_a_student_leaves_the_seat_on_purpose_alone(app, open_page, complaints):
     assert all("409" in complaint for complaint in complaints), complaints
 
 
+def test_a_room_of_own_lessons_names_the_file_with_a_mistake(app, open_page):
+    def file(name: str, text: str) -> dict:
+        return {"name": name, "mimeType": "text/markdown", "buffer": text.encode()}
+
+    head = "---\ntitle: {}\nminutes: 5\n---\n\n## read a: A step\n\n{}\n"
+    good, wrong = head.format("Good", "Two and two are {{2 + 2}}."), head.format("Wrong", "Two and two are {{2 + }}.")
+    wall = open_page("/w/new", width=360, height=740)
+    wall.get_by_label("What a roofline is").uncheck()
+    wall.get_by_label("Files").set_input_files([file("good.md", good), file("second.md", wrong)])
+    expect(wall.locator("#own-list li")).to_have_count(2)
+    wall.get_by_role("button", name="Open the room").press("Enter")
+    expect(wall.locator("#error")).to_contain_text("the lesson second.md has a mistake in line 8")
+    wall.locator("#own-list li").nth(1).get_by_role("button", name="Remove").press("Enter")
+    wall.get_by_label("Files").set_input_files(file("second.md", wrong.replace("2 + }}", "2 + 3}}")))
+    wall.get_by_role("button", name="Open the room").press("Enter")
+    code = wall.locator(".wall-join .code").text_content()
+    ada = join(open_page, code, "Ada")
+    expect(ada.locator(".lesson-text")).to_contain_text("Two and two are 4.")
+    expect(ada.locator("#sections button")).to_have_text([re.compile("Good"), re.compile("Wrong")])
+
+
 def test_homework_ends_at_its_deadline(app, open_page):
     wall = open_page("/w/new")
     tomorrow = datetime.now(UTC) + timedelta(days=1)

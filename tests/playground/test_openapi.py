@@ -1,15 +1,22 @@
 """The API's document and its page: every event has a schema, every link leads somewhere."""
 
+import ast
 import json
 import re
 
 import pytest
 
 from engine.session import events as of_sessions
-from playground.api import api
+from engine.session.spec import strategies
+from playground import engines
+from playground.api import api, describe
 from playground.conf import ROOT
+from playground.language import examples
+from playground.live.viewers import BROKEN, GUESSING, MALFORMED, MESSAGES, UNKNOWN
+from playground.models import Engine, Session
 from playground.openapi import event_schemas, page
 from playground.rooms import events as of_rooms
+from playground.rooms.socket.consumer import REFUSED
 from tests.playground import script
 from tests.playground.test_request_table import routes
 
@@ -47,6 +54,35 @@ def test_no_reference_leads_nowhere_and_headers_are_as_clients_send_them(documen
         if p["in"] == "header"
     }  # fmt: skip
     assert headers == {"X-Control-Token", "X-Owner-Key", "X-Seat-Token", "X-Teacher-Token"}
+
+
+@pytest.mark.django_db
+def test_the_page_describes_every_message_of_both_sockets(client):
+    text = client.get("/api/docs").content.decode()
+    live = text[text.index('id="live"') : text.index('id="schemas"')]
+    served = {"events", "last", "ended", "state", "queue", "engine", "text", "viewers", "seat", "session", "online"}
+    for key in {*MESSAGES, "token", "after", *served, "sessions", "ping", "error"}:
+        assert f'"{key}"' in live, key
+    for code in (MALFORMED, UNKNOWN, GUESSING, BROKEN, REFUSED):
+        assert str(code) in live
+    for source in ("playground/live/sockets.py", "playground/rooms/socket/consumer.py"):
+        about = ast.get_docstring(ast.parse((ROOT / source).read_text()))
+        assert {key for key in re.findall(r'\{"(\w+)"', about) if f'"{key}"' not in live} == set(), source
+
+
+@pytest.mark.django_db
+def test_no_field_of_an_answer_is_lost_to_its_form(client):
+    """A field that a form lacks would be dropped in silence."""
+
+    def whole(path: str, data) -> bool:
+        return client.get(path).json() == json.loads(json.dumps(data))
+
+    engine = Engine.objects.create(id="here", serves="modelled:h200", device={"name": "a model"})
+    session = Session.objects.create(title="t", spec={"source": "x"}, control_hash="c")
+    assert whole("/api/strategies", {"strategies": strategies()})
+    assert whole("/api/examples", {"examples": examples.all_examples()})
+    assert whole("/api/engines", {"engines": [engines.describe(engine)], "queued": 1})
+    assert whole(f"/api/sessions/{session.id}", describe(session))
 
 
 def bare(schema: dict) -> bool:

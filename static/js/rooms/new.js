@@ -57,7 +57,8 @@ answer($("new-room"), async () => {
   try {
     await open();
   } catch (problem) {
-    $("error").textContent = reasonOf(problem);
+    // The server numbers the own lessons; the teacher knows the files.
+    $("error").textContent = reasonOf(problem).replace(/\bown-(\d+)\b/, (name, n) => texts[n - 1]?.name ?? name);
     $("error").hidden = false;
   }
 });

@@ -1,11 +1,13 @@
 """The gallery's pages as JSON: the recordings, a comparison, a problem of the suite, and a trial's files."""
 
+import dataclasses
 import io
 import zipfile
 
 import pytest
 
 from playground import recordings
+from playground.gallery import api, cards, sides, suite
 from playground.models import Session
 from tests.playground.gallery.test_compare import again
 
@@ -49,3 +51,12 @@ def test_a_trial_is_exported_by_the_api_as_by_the_page(client, first):
     assert b"class ModelNew" in client.get(f"/api/sessions/{first}/export?as=modelnew").content
     refused = client.get(f"/api/sessions/{first}/export?trial=999")
     assert refused.status_code == 409 and refused.json()["fix"]
+
+
+@pytest.mark.parametrize(
+    ("source", "form", "inner"),
+    [(cards.Card, api.CardOut, {"searched"}), (sides.Best, api.BestOut, set()), (suite.Problem, api.ProblemOut, set())],
+)
+def test_a_form_has_every_field_of_what_the_page_shows(source, form, inner):
+    """`inner`: fields of the page's filter alone. A field that a form lacks would be dropped in silence."""
+    assert {field.name for field in dataclasses.fields(source)} - inner == form.model_fields.keys()

@@ -16,7 +16,7 @@ from playground.live import log as session_log
 from playground.live import turns
 from playground.live.running import Running
 from playground.models import AppendOnly, Room, RoomEvent, Seat, Session, SessionEvent
-from playground.rooms import log, names, results, runs
+from playground.rooms import log, names, results, rules, runs
 from playground.rooms.events import KINDS
 from tests.playground import script
 
@@ -255,3 +255,13 @@ def test_a_teacher_at_localhost_is_led_to_an_address_of_the_network(visit, monke
             "http://class.example.org:8000/w/new",
         ]
         assert "make run" not in text
+
+
+def test_a_step_takes_so_many_answers_and_says_so_for_good(visit, monkeypatch):
+    """Not as a limit on speed (429), after which a page would send the answer again and again."""
+    monkeypatch.setattr(rules, "MOST_TRIES", 2)
+    room = visit()
+    ada = room.seat("Ada")
+    replies = [room.answer(ada, "roofline/which", value) for value in ("sum", "shorter", "longer")]
+    assert [reply.status_code for reply in replies] == [201, 201, 409]
+    assert replies[2].json()["error"] == "This step has 2 answers of yours."
