@@ -12,6 +12,7 @@ from collections.abc import Collection, Iterable
 from dataclasses import replace
 
 from dsl import ir
+from dsl.axes import parts_read
 from dsl.functions import EVERY
 from dsl.lower.plan.buffers import aliases
 from dsl.printer import word_of
@@ -229,7 +230,7 @@ _OWN_FLOPS = {"reduce": 1.0, "normalize": 5.0}
 def _vector_flops(program: ir.Program, stage: ir.Stage) -> float:
     """Vector FLOPs of a stage that runs in a generated kernel; a pool counts its window, a copy nothing."""
     x = program.type_of(stage.operands[0].name)
-    full = float(max(x.elements, stage.type.elements))
+    full = float(stage.type.elements if isinstance(stage, ir.Map) else max(x.elements, stage.type.elements))
     flops = _epilogue_cost(stage, program, full)[0] + _OWN_FLOPS.get(word_of(stage), 0.0)
     if isinstance(stage, ir.Pool):
         flops += math.prod(stage.window or x.shape[2:]) * stage.type.elements / full
@@ -242,7 +243,7 @@ def _own(program: ir.Program, stage: ir.Stage, hw: Hardware) -> StageTime:
     kind = word_of(stage)
     if isinstance(stage, ir.Transform) and stage.prepack:
         return StageTime(stage.name, kind, 0.0, "launch", {}, note="prepacked once a weight version, not timed")
-    read = float(sum(program.type_of(name).bytes for name in ir.reads(stage)))
+    read = float(sum(_read([stage], name, program.type_of(name)) for name in ir.reads(stage)))
     written = float(stage.type.bytes + sum(a.type.bytes for a in stage.also))
     ms = stream_ms(read, written, hw)
     flops, products = _vector_flops(program, stage), 0.0
@@ -268,13 +269,20 @@ def _own(program: ir.Program, stage: ir.Stage, hw: Hardware) -> StageTime:
     )
 
 
+def _read(stages: Iterable[ir.Stage], name: str, kind: ir.TensorType) -> float:
+    """The bytes of a tensor that stages read, at most all of it. Parts that two maps read in common count twice."""
+    parts = [math.prod(part) for s in stages for part in parts_read(s, name, kind)]
+    return min(kind.elements, sum(parts)) * kind.dtype.bits / 8
+
+
 def _limit_ms(program: ir.Program, stages: Iterable[StageTime], hw: Hardware) -> float:
     """The least time of any run of this program in ms: its products at the measured rate of their classes or, if that
     takes longer, each external tensor read once and each result written once at the copy rate."""
     prepacked = {s.name for s in program.stages if isinstance(s, ir.Transform) and s.prepack}
     outside = {p.name for p in program.params} | prepacked
-    read = {n for s in program.stages if s.name not in prepacked for n in ir.reads(s)} & outside
-    moved = sum(program.type_of(n).bytes for n in read) + sum(t.bytes for t in program.result_types)
+    run = [s for s in program.stages if s.name not in prepacked]
+    read = {n for s in run for n in ir.reads(s)} & outside
+    moved = sum(_read(run, n, program.type_of(n)) for n in read) + sum(t.bytes for t in program.result_types)
     types = legal.types_of(program)
     products = 0.0
     for s, time in zip(program.stages, stages, strict=True):

@@ -6,7 +6,7 @@ from math import prod
 
 from dsl import arch as arches
 from dsl.check.context import LAYOUTS, MAX_RANK, Clauses, Context, Typed, dims, spans
-from dsl.check.expressions import shape_text
+from dsl.check.space import shape_text
 from dsl.diagnostics import listing
 from dsl.fixes import (
     Help,

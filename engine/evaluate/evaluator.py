@@ -148,6 +148,8 @@ class Evaluator(Device):
                 self.trim()
         for other in others:
             other.trim(hard=True)
+        if self._workbench is not None:
+            self._workbench.programs.rounds.more_room()
         try:
             return work()
         finally:

@@ -139,6 +139,7 @@ def environment(mode: str, gpu: bool, scratch: str, visible: str = "") -> dict[s
         "PYTHONDONTWRITEBYTECODE": "1",
         "PYTHONHASHSEED": "0",
         "PYTHONUNBUFFERED": "1",
+        "CXX": "g++",  # for torch.utils.cpp_extension: /usr/bin/c++ leads over /etc, which no sandbox shows
         "OMP_WAIT_POLICY": "passive",  # a thread that spins takes a core from the sandboxes beside it
         "UCUTLASS_SANDBOX": mode.replace(" ", "-"),
     }

@@ -4,11 +4,13 @@ buffers, parameters and inputs that forward writes."""
 from __future__ import annotations
 
 import contextlib
+import functools
 import warnings
 from collections.abc import Iterator
 from typing import Any
 
 from engine.trace.recurrent import shapes_only
+from engine.trace.writes import in_place
 
 _WRITTEN = ("BUFFER_MUTATION", "PARAMETER_MUTATION", "USER_INPUT_MUTATION")  # torch.export's kinds of results
 
@@ -17,48 +19,59 @@ def export(model: Any, inputs: tuple[Any, ...]) -> Any:
     """The exported program, functional. Raises what torch.export raises."""
     import torch
 
-    with warnings.catch_warnings(), torch.no_grad():
+    with warnings.catch_warnings(), torch.no_grad(), _written_at_the_end(model), shapes_only():
         warnings.simplefilter("ignore")
-        try:
-            with shapes_only():
-                program = torch.export.export(model, inputs, strict=False)
-        except torch._export.verifier.SpecViolationError:  # a buffer became one of the inputs
-            with shapes_only(), _copied_into_buffers():
-                program = torch.export.export(model, inputs, strict=False)
-        if any(_writes(node) for node in program.graph.nodes):
+        program = torch.export.export(model, inputs, strict=False)
+        if any(map(in_place.writes, program.graph.nodes)) and not in_place.functional(program):
             program = program.run_decompositions({})
     return program
 
 
-def _writes(node: Any) -> bool:
-    """Return True for an operation that changes one of its tensors. By its schema a batch norm changes none, but in
-    training mode it updates its running statistics."""
-    schema = getattr(node.target, "_schema", None)
-    if node.op != "call_function" or schema is None:
-        return False
-    if schema.name == "aten::batch_norm":
-        *_, mean, _, training = node.args[:6]
-        return training is True and mean is not None
-    return schema.is_mutable
-
-
 @contextlib.contextmanager
-def _copied_into_buffers() -> Iterator[None]:
-    """Let `self.buffer = x` assign a copy, because torch.export cannot express a buffer that is an input. The copy is
-    left out of the graph."""
+def _written_at_the_end(model: Any) -> Iterator[None]:
+    """Let forward replace buffers, in the module or in those inside it, and then write each new value into the buffer
+    that was there. torch.export sees a replaced buffer of the outermost module alone, and takes the others for the ones
+    that they were."""
     import torch
 
-    original = torch.nn.Module.__setattr__
+    assign, forward = torch.nn.Module.__setattr__, model.forward
+    own = "forward" in vars(model)
 
-    def assign(self: Any, name: str, value: Any) -> None:
-        buffer = name in self.__dict__.get("_buffers", ()) and isinstance(value, torch.Tensor)
-        original(self, name, value.clone() if buffer else value)
+    def replace(self: Any, name: str, value: Any) -> None:
+        if name in self.__dict__.get("_buffers", ()) and isinstance(value, torch.Tensor):
+            self._buffers[name] = value
+        else:
+            assign(self, name, value)
 
-    torch.nn.Module.__setattr__ = assign
+    @functools.wraps(forward)
+    def written(*arguments: Any, **named: Any) -> Any:
+        before = [(m, name, x) for m in model.modules() for name, x in m._buffers.items() if x is not None]
+        result = forward(*arguments, **named)
+        replaced = [(m, name, old, m._buffers[name]) for m, name, old in before if m._buffers[name] is not old]
+        olds = {old.untyped_storage()._cdata for _, _, old, _ in replaced}
+
+        def apart(x: Any) -> Any:
+            """The value of a tensor, if it lies in a buffer that is written next."""
+            dense = isinstance(x, torch.Tensor) and x.layout == torch.strided
+            return x.clone() if dense and x.untyped_storage()._cdata in olds else x
+
+        result = torch.utils._pytree.tree_map(apart, result)
+        for module, name, old, value in [(m, name, old, apart(new)) for m, name, old, new in replaced]:
+            module._buffers[name] = old
+            if value is not None:
+                old.copy_(value)
+        return result
+
+    torch.nn.Module.__setattr__ = replace
+    vars(model)["forward"] = written
     try:
         yield
     finally:
-        torch.nn.Module.__setattr__ = original
+        torch.nn.Module.__setattr__ = assign
+        if own:
+            vars(model)["forward"] = forward
+        else:
+            del vars(model)["forward"]
 
 
 def returned(values: Any, signature: Any) -> list[Any]:

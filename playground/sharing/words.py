@@ -164,6 +164,13 @@ FIGURES = (
         "takes {ms} ({kind}), {times} times that."
     ),
     gettext_noop("In {cls} no kernel on {gpu} can be faster than {limit}, a limit set by {unit}."),
+    gettext_noop(
+        "In {cls} no kernel on {gpu} can be faster than {limit}, but starting one takes about {time}, which binds it; "
+        "PyTorch takes {ms} ({kind})."
+    ),
+    gettext_noop(
+        "In {cls} no kernel on {gpu} can be faster than {limit}, but starting one takes about {time}, which binds it."
+    ),
     gettext_noop("the matrix units"),
     gettext_noop("the arithmetic pipes"),
     gettext_noop("the special function units"),

@@ -6,6 +6,8 @@ torch = pytest.importorskip("torch")
 
 from engine.evaluate.timing import cupti  # noqa: E402
 
+ROUNDS = 5
+
 
 def work(x, y):
     torch.nn.functional.silu(x)
@@ -14,9 +16,13 @@ def work(x, y):
     x.cpu()
 
 
-def test_both_ways_see_the_same_work(cuda):
+def tensors():
     x = torch.randn(4096, 4096, device="cuda")
-    y = torch.empty_like(x)
+    return x, torch.empty_like(x)
+
+
+def test_both_ways_see_the_same_work(cuda):
+    x, y = tensors()
     work(x, y)
     ours, theirs = cupti.record(lambda: work(x, y)), cupti._profiled(lambda: work(x, y))
     assert [k["name"].partition("<")[0] for k in ours if "Mem" not in k["name"]] == [
@@ -24,7 +30,23 @@ def test_both_ways_see_the_same_work(cuda):
     ]
     assert len(ours) == len(theirs) and {k["stream"] for k in ours} == {k["stream"] for k in theirs}
     assert [k["library"] for k in ours] == [k["library"] for k in theirs]
-    assert cupti.busy_us(ours) == pytest.approx(cupti.busy_us(theirs), rel=0.2)
+
+
+def test_both_ways_give_the_device_s_work_the_same_times(cuda):
+    """Of what the device does alone, at its fastest: the copy to the host waits for the host's memory and for other
+    processes, so that two of them may differ by any factor, and a first kernel meets low clocks."""
+    x, y = tensors()
+    for _ in range(3):
+        work(x, y)
+    least: dict[str, list[float]] = {}
+    for way in (cupti.record, cupti._profiled) * ROUNDS:
+        records = way(lambda: work(x, y))
+        assert max(k["us"] for k in records) <= cupti.busy_us(records) <= cupti.span_us(records) * (1 + 1e-9)
+        alone = [k["us"] for k in records if "DtoH" not in k["name"]]
+        so_far = least.setdefault(way.__name__, alone)
+        assert len(alone) == len(so_far) == 3
+        least[way.__name__] = list(map(min, so_far, alone))
+    assert least["record"] == pytest.approx(least["_profiled"], rel=0.1)
 
 
 def test_kernels_of_a_graph_are_recorded_one_by_one(cuda):

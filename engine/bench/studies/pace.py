@@ -7,7 +7,8 @@
     python -m engine.bench.studies.pace --side kernels --seconds 120 --json pace.json  # raw kernels
 
 The side `kernels` plays sessions of `flat` whose candidates are raw kernels, from the rehearsal: the CuTe DSL code of
-the planner's programs, built, verified and examined as a stranger's text.
+the planner's programs, built, verified and examined as a stranger's text. `--compile-again` takes nothing of what their
+compilers built from the checked process to the timed one (engine.evaluate.integrity.process.own_builds).
 
 Both sides are real sessions (engine.session.runner) with real workers, builds and verification, on the same modules in
 class f16 and in the same order, from an empty build cache. The loop does one thing after the other and builds every
@@ -52,17 +53,14 @@ CLS = "f16"
 TRIALS = 24  # per session; then the next module
 KERNELS = {"strategy": "flat", "options": {"form": "kernel", "attempts": 6}, "trials": 6}  # of a raw kernels' session
 AIMS = {"median_s": 2.5, "first_trial_s": 5.0, "times_as_many": 10.0, "kernel_median_s": 8.0}  # goals of this study
-STAGES = {
-    "traced": events.Traced, "reported": events.Reported, "baseline": events.Baseline,
-    "proposed": events.TrialProposed, "compiled": events.TrialCompiled, "validated": events.TrialValidated,
-    "measured": events.TrialMeasured,
-}  # fmt: skip
+STAGES = ("traced", "reported", "baseline", "proposed", "compiled", "validated", "measured")  # the first of a session
+STEPS = ("checked", "generated", "compiled", "validated", "measured")  # of a trial; the last has its verdict, too
 
 
 @dataclass
 class Ended:
     """One trial that ended inside the window, `at` seconds after its start. `built_s`: its own wait for the compiler,
-    near 0 if built ahead or cached; `failed`: step and code, or empty."""
+    near 0 if built ahead or cached; `steps`: seconds of each of STEPS; `failed`: step and code, or empty."""
 
     module: str
     trial: int
@@ -71,6 +69,7 @@ class Ended:
     built_s: float = 0.0
     cached: bool = False
     failed: str = ""
+    steps: dict[str, float] = field(default_factory=dict)
 
 
 @dataclass
@@ -86,6 +85,12 @@ class Window:
     def judged(self) -> list[Ended]:
         return [e for e in self.ended if not e.failed]
 
+    def steps(self) -> dict[str, float]:
+        """Median seconds of each step, over the trials with a verdict; over all if none has one."""
+        rows = [e.steps for e in self.judged or self.ended]
+        each = {name: [steps[name] for steps in rows if name in steps] for name in STEPS}
+        return {name: round(median(seconds), 3) for name, seconds in each.items() if seconds}
+
     def to_json(self) -> dict[str, Any]:
         """Counts and quantiles, then their rows."""
         return {
@@ -94,6 +99,7 @@ class Window:
             "failed": len(self.ended) - len(self.judged),
             "trial_s": _spread([e.seconds for e in self.judged]),
             "trial_s_fresh_build": _spread([e.seconds for e in self.judged if not e.cached]),
+            "steps_s": self.steps(),
             "a_trial_every_s": round(max(e.at for e in self.judged) / len(self.judged), 3) if self.judged else None,
             "sessions": self.sessions,
             "rows": [{k: round(v, 3) if isinstance(v, float) else v for k, v in asdict(e).items()} for e in self.ended],
@@ -215,24 +221,29 @@ def _session(
     stages: dict[str, float] = {}
     proposed: dict[int, float] = {}
     built: dict[int, events.TrialCompiled] = {}
+    steps: dict[int, tuple[float, dict[str, float]]] = {}  # when a trial's last step ended, and the seconds of each
     reason = ""
     for emitted in run(spec, device=device, control=control, local_user=True, teaches=False, handlers=handlers):
         e, now = emitted.event, time.monotonic()
-        for stage, of in STAGES.items():
-            if isinstance(e, of):
-                stages.setdefault(stage, round(now - pressed, 3))
+        step = e.KIND.removeprefix("trial.")
+        if step in STAGES:
+            stages.setdefault(step, round(now - pressed, 3))
         if isinstance(e, events.TrialProposed):
-            proposed[e.trial] = now
-        elif isinstance(e, events.TrialCompiled):
+            proposed[e.trial], steps[e.trial] = now, (now, {})
+        elif step in STEPS:
+            last, seconds = steps[e.trial]
+            steps[e.trial] = now, {**seconds, step: round(now - last, 3)}
+        if isinstance(e, events.TrialCompiled):
             built[e.trial] = e
-        elif isinstance(e, events.TrialJudged | events.TrialFailed) and now < until:
-            one = Ended(name, e.trial, now - began, now - proposed[e.trial])
+        elif isinstance(e, events.ENDS) and now < until:
+            one = Ended(name, e.trial, now - began, now - proposed[e.trial], steps=steps[e.trial][1])
             if e.trial in built:
                 one.built_s, one.cached = built[e.trial].seconds, built[e.trial].cached
-            if isinstance(e, events.TrialFailed):
+            if not isinstance(e, events.TrialJudged):
                 one.failed = f"{e.step}: {e.code}"
             window.ended.append(one)
-            what = f"failed at {one.failed}: {e.reason[:160]}" if one.failed else f"{e.ms:.4g} ms {e.verdict}"
+            why = e.text if isinstance(e, events.TrialUntimed) else getattr(e, "reason", "")
+            what = f"ended at {one.failed}: {why[:160]}" if one.failed else f"{e.ms:.4g} ms {e.verdict}"
             say(f"{name:28} trial {e.trial:2}  {one.seconds:6.2f} s (build {one.built_s:5.2f} s)  {what}")
         elif isinstance(e, events.SessionEnded):
             reason = f"{e.state}: {e.reason}"[:200]
@@ -263,6 +274,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--rest", type=float, default=15.0, help="seconds given to workers to get warm (default 15)")
     parser.add_argument("--only", default="", metavar="NAME,..", help="modules of engine/problems")
     parser.add_argument("--cache", metavar="DIR", help="folder of builds (default: a fresh one, removed at the end)")
+    parser.add_argument("--compile-again", action="store_true", help="let kernels compile where they are timed, too")
     parser.add_argument("--json", metavar="OUT", help="the numbers; a side that does not run stays unchanged")
     return parser
 
@@ -288,6 +300,12 @@ def _play(args: argparse.Namespace) -> int:
     typed = ["--device", args.device, "--side", args.side, "--seconds", f"{args.seconds:g}"]
     typed += ["--loop-seconds", f"{args.loop_seconds:g}"] if args.loop_seconds else []
     typed += ["--starts", str(args.starts), "--rest", f"{args.rest:g}"]
+    typed += ["--only", args.only] if args.only else []
+    if args.compile_again:
+        from engine.evaluate.integrity.process import own_builds
+
+        own_builds.MOST = 0
+        typed.append("--compile-again")
     command = " ".join(["python -m engine.bench.studies.pace", *typed, "--json pace.json"])
     results |= gpu_condition.about(command, gpu_condition.read() if device.kind == "measured" else None)
     results |= {"kind": device.kind, "cores": len(os.sched_getaffinity(0)), "class": CLS, "aims": AIMS}
@@ -351,7 +369,8 @@ def summary(side: str, results: dict[str, Any]) -> str:
     return (
         f"{side}: {results['trials']} trials in {results['seconds']:.0f} s ({results['failed']} failed), median "
         f"{spread.get('median')} s from proposal to verdict, p90 {spread.get('p90')}, max {spread.get('max')}; "
-        f"freshly built: {results['trial_s_fresh_build']}; one every {results['a_trial_every_s']} s"
+        f"freshly built: {results['trial_s_fresh_build']}; one every {results['a_trial_every_s']} s; "
+        f"by step, medians: {results['steps_s']}"
     )
 
 

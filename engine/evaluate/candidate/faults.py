@@ -23,11 +23,18 @@ def answered(work: Callable[[dict], dict]) -> Callable[[dict], dict]:
             return work(request)
         except Wrong as e:
             return {"wrong": e.code, "message": str(e), "lost": False}
+        except torch.OutOfMemoryError as e:  # PyTorch's allocator refuses, and goes on
+            message = str(e)[:4000]
         except Exception as e:
             code = cuda_code(e) or _broken()
             if code is None:
                 raise
             return {"wrong": code, "message": str(e)[:4000], "lost": True}
+        # Here, where nothing refers to the tensors of the request any more. A graph that it left open cannot be ended.
+        lost = torch.cuda.is_initialized() and torch.cuda.is_current_stream_capturing()
+        if torch.cuda.is_initialized() and not lost:
+            torch.cuda.empty_cache()
+        return {"wrong": "out_of_memory", "message": message, "lost": lost}
 
     return answer
 

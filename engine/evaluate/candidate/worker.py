@@ -111,8 +111,8 @@ class Worker:
             log = self._process.log()
             if reply["lost"]:
                 self.restart()
-                raise TrialError(step, code, _WORDS.get(code, message), f"{message}\n\n{log}".strip())
-            raise TrialError(step, code, message)
+            log = f"{message}\n\n{log}".strip() if reply["lost"] or code in _WORDS else None
+            raise TrialError(step, code, _WORDS.get(code, message), log)
         if "error" in reply:
             first = next((line for line in reply["message"].splitlines() if line.strip()), "")
             raise TrialError(

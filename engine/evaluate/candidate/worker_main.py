@@ -131,15 +131,16 @@ class Worker:
         return values
 
     def fresh_sets(self, seed: int, family: str = "normal") -> list[Values]:
-        """Fresh inputs of a family with the module's own parameters, as many sets as fit in a quarter of the free
-        memory. Programs that are timed beside each other share them."""
+        """Fresh inputs of a family with the module's own parameters, as many sets as fit, with their results, in a
+        quarter of the free memory. Programs that are timed beside each other share them."""
         if self._sets is None or self._sets[0] != (seed, family):
             self._sets = None
             self._empty()
             base = self.values("normal", seed) if not self.own else dict(self.own)
             size = data.input_bytes(self.graph)
+            results = sum(self.graph.tensors[n].bytes for n in self.graph.outputs)  # of which one is kept for each set
             free = torch.cuda.mem_get_info()[0] if self.device == "cuda" else 4 << 30
-            count = max(1, min(input_sets(size), int(free / 4 / max(size, 1))))
+            count = max(1, min(input_sets(size), int(free / 4 / max(size + results, 1))))
             fresh = [data.fill_graph(self.graph, family, seed + i, self.device, only="input") for i in range(count)]
             self._sets = (seed, family), [{**base, **f} for f in fresh]
         return self._sets[1]

@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import contextlib
 import os
+import time
 from collections.abc import Sequence
 from typing import Any
 
 from dsl.ir import Collective
-from engine.devices import Candidate, TrialError
+from engine.devices import NO_ROOM, Candidate, TrialError
 from engine.evaluate.candidate.gpu_session import MAIN, GpuSession
 from engine.evaluate.correctness.inputs import GUARD_FAMILIES
 from engine.evaluate.correctness.tolerance import TOLERANCES, Comparison, PyTorchError
@@ -21,6 +22,7 @@ from sol.graph import OpGraph
 
 FAMILIES = ("own", "normal", "normal", "large", "tiny", "closed_form")
 CHECK_SECONDS = 60.0
+NO_ROOM_SECONDS = 60.0  # in which a reference without memory is not computed again, unless others give some back
 # PyTorch's kernels whose sums depend on the order in which blocks end (torch.use_deterministic_algorithms).
 UNSTEADY = {"index_add", "scatter_add", "scatter_reduce", "bincount", "histc", "cumsum", "cumprod", "index_copy"}
 
@@ -40,6 +42,10 @@ class GpuRounds(Rounds):
         self.pytorch: dict[tuple[Round, str], PyTorchError] = {}
         self._in_worker: dict[tuple[Round, int], bool] = {}  # by the worker's generation
         self._precision = ""
+        self._no_room: tuple[float, TrialError] | None = None  # when the reference found too little memory last
+
+    def more_room(self) -> None:
+        self._no_room = None
 
     def lose_baseline(self) -> None:
         """Record that the module's process was used for something else, which closes a baseline that was open there."""
@@ -52,9 +58,20 @@ class GpuRounds(Rounds):
 
     def _reference(self, round_: Round, classes: list[str]) -> dict | None:
         """Let the module's process compute the correct results of this round, and PyTorch's own error. The worker keeps
-        the results. If it has no room, return their place in shared memory, valid until the next call."""
+        the results. If it has no room, return their place in shared memory, valid until the next call. Where there is
+        too little memory to compute them, the next candidates of a minute are told so at once."""
         if self.reference is None:
             return None
+        if self._no_room is not None and time.monotonic() < self._no_room[0] + NO_ROOM_SECONDS:
+            e = self._no_room[1]
+            raise TrialError(e.step, e.code, e.reason, e.detail)
+        try:
+            return self._computed(round_, classes)
+        except TrialError as e:
+            self._no_room = (time.monotonic(), e) if e.code in NO_ROOM else None
+            raise
+
+    def _computed(self, round_: Round, classes: list[str]) -> dict | None:
         region, at = None, (round_, self.session.generation)
         if not self._in_worker.get(at, False):
             self.computed += 1

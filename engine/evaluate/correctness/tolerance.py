@@ -80,25 +80,44 @@ class PyTorchError:
 
 
 def compare(out: Any, ref: Any) -> Comparison:
-    """Compare two torch tensors of one shape, on their device. An all-zero reference compares absolutely.
+    """Compare two torch tensors of one shape, on the device of `out`. An all-zero reference compares absolutely."""
+    comparing = Comparing()
+    comparing.add(out, ref)
+    return comparing.result()
+
+
+class Comparing:
+    """A comparison of tensors that come piece by piece.
 
     It takes CHUNK elements at a time, so that a result of gigabytes needs little memory beside itself."""
-    if out.shape != ref.shape:
-        raise ValueError(f"the result has shape {list(out.shape)}; the reference has {list(ref.shape)}")
-    elements = unexpected = 0
-    errors, norms, worst = [], [], 0.0
-    pairs = zip(out.detach().reshape(-1).split(CHUNK), ref.detach().reshape(-1).split(CHUNK), strict=True)
-    for x, y in pairs if out.numel() else ():
-        compared, strange, error, norm, most = _compare_chunk(x, y)
-        elements, unexpected, worst = elements + compared, unexpected + strange, max(worst, most)
-        errors.append(error)
-        norms.append(norm)
-    if not elements:
-        return Comparison(0.0, 0.0, unexpected, out.numel())
-    norm = hypot(*norms)
-    scale = norm if norm > 0 else 1.0
-    rms = scale / elements**0.5 if norm > 0 else 1.0
-    return Comparison(hypot(*errors) / scale, worst / rms, unexpected, out.numel())
+
+    def __init__(self) -> None:
+        self._compared = self._unexpected = self._elements = 0
+        self._errors: list[float] = []
+        self._norms: list[float] = []
+        self._worst = 0.0
+
+    def add(self, out: Any, ref: Any) -> None:
+        """Compare one more piece."""
+        if out.shape != ref.shape:
+            raise ValueError(f"the result has shape {list(out.shape)}; the reference has {list(ref.shape)}")
+        self._elements += out.numel()
+        pairs = zip(out.detach().reshape(-1).split(CHUNK), ref.detach().reshape(-1).split(CHUNK), strict=True)
+        for x, y in pairs if out.numel() else ():
+            compared, strange, error, norm, most = _compare_chunk(x, y)
+            self._compared, self._unexpected = self._compared + compared, self._unexpected + strange
+            self._worst = max(self._worst, most)
+            self._errors.append(error)
+            self._norms.append(norm)
+
+    def result(self) -> Comparison:
+        """Of all pieces together."""
+        if not self._compared:
+            return Comparison(0.0, 0.0, self._unexpected, self._elements)
+        norm = hypot(*self._norms)
+        scale = norm if norm > 0 else 1.0
+        rms = scale / self._compared**0.5 if norm > 0 else 1.0
+        return Comparison(hypot(*self._errors) / scale, self._worst / rms, self._unexpected, self._elements)
 
 
 def compare_in_parts(out: Any, ref: Any, parts: list[slice]) -> Comparison:
@@ -117,7 +136,7 @@ def _compare_chunk(x: Any, y: Any) -> tuple[int, int, float, float, float]:
     difference)."""
     import torch
 
-    x, y = x.to(torch.float64), y.to(torch.float64)
+    x, y = x.to(torch.float64), y.to(x.device, torch.float64)
     good = torch.isfinite(y)
     same = good == torch.isfinite(x)
     same |= (~good) & torch.isnan(x) & torch.isnan(y)

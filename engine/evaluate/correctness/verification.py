@@ -70,6 +70,9 @@ class Rounds:
     def prepare(self, classes: list[str]) -> None:
         """Compute ahead what the first candidate would wait for. Its validation reports any failure here."""
 
+    def more_room(self) -> None:
+        """Other sessions gave back memory: try again what had too little."""
+
     def begin(self, candidate: Candidate) -> Sequence[Round]:
         """Prepare the candidate and return its rounds. Raises TrialError("validate")."""
         raise NotImplementedError

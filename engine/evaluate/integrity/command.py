@@ -119,7 +119,7 @@ def measure(
             timed = []
             if report.accepted:
                 for name in wanted:
-                    one = time_it(v.examiner, text, kind, cls, name)
+                    one = time_it(v.examiner, text, kind, cls, name, builds=v.builds)
                     report.add(*one.findings)
                     timed.append(one.to_json())
                     _remember(v, one)

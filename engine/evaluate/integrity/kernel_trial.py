@@ -31,6 +31,7 @@ from engine.evaluate.integrity.findings import NOTE, UNDECIDED, Finding, Report,
 from engine.evaluate.integrity.process.candidate import PRELOAD, Candidate, CandidateEnded, build, late
 from engine.evaluate.integrity.process.judge import Judge, JudgeLost
 from engine.evaluate.integrity.process.nvcc_unit import HOW_TO_GET_NVCC, errors
+from engine.evaluate.integrity.process.own_builds import Builds
 from engine.evaluate.integrity.texts.reading import TextReader
 from engine.evaluate.reference.module_process import Reference
 from engine.session import events
@@ -85,6 +86,7 @@ class Kernels:
         self._process: Candidate | None = None
         self._examination: Examination | None = None
         self._report: tuple[KernelTrial, Report] | None = None
+        self._builds: Builds | None = None  # of the last kernel that was validated
 
     # ---- the steps ----
 
@@ -115,6 +117,7 @@ class Kernels:
         output, and Untimed if there is no compiler."""
         began = time.monotonic()
         self._end_process()
+        self._builds = None
         if k.language == "cuda":
             return self._build_cuda(k)
         with self._running(k, "compile"):
@@ -136,6 +139,7 @@ class Kernels:
                 if self.timed:  # in its own process, which imports while the rounds run
                     self._warm(k)
                 self._examination.run()
+                self._builds = self._process.builds() if self.timed else None
         finally:
             self._rest()
         self._settle(k, report, "validate")
@@ -154,7 +158,7 @@ class Kernels:
 
         try:
             with self._running(k, "measure"):
-                timed = measure(self._examine(), k.text, k.language, k.cls, baseline.name, k.entry)
+                timed = measure(self._examine(), k.text, k.language, k.cls, baseline.name, k.entry, self._builds)
         finally:
             self._rest()
         self._warm(k)  # the next kernel is likely to be of this kind
@@ -173,7 +177,7 @@ class Kernels:
         """End every process of the session's kernels. Reference and judge belong to the caller."""
         self._rest()
         self.reader.close()
-        self._examiner, self._report = None, None
+        self._examiner, self._report, self._builds = None, None, None
 
     # ---- helpers ----
 
@@ -232,8 +236,12 @@ class Kernels:
             yield
         except CandidateEnded as e:
             self._raise(k, e, step)
+        except TrialError:  # of our own side: whoever tries again begins with a report of the text alone
+            self._report = None
+            raise
         except JudgeLost as e:
             self._end_process()
+            self._report = None
             raise TrialError(step, "worker_lost", f"the process that judges was lost: {e}") from None
 
     def _build_cuda(self, k: KernelTrial) -> events.TrialCompiled:
@@ -274,7 +282,7 @@ class Kernels:
         failed = [f for f in report.findings if f.severity == "wrong"]
         places = _nvcc_places(log) or _places(failed)
         reason = named.reason if named.code in ENDED else named.sentence
-        if named.code == "wrong_result":
+        if named.code == "wrong_result" and report.rounds:
             reason = f"the result is not what the module computes: {evidence.results(report)['said']}"
         raise KernelFailed(step, named.code, reason, log or None, evidence=lines, diagnostics=places)
 

@@ -29,6 +29,7 @@ from engine.evaluate.integrity.judging import explain, number
 from engine.evaluate.integrity.judging import text as texts
 from engine.evaluate.integrity.process.candidate import CandidateEnded
 from engine.evaluate.integrity.process.judge import JudgeLost
+from engine.evaluate.integrity.process.own_builds import Builds
 from engine.evaluate.timing import gpu_condition
 from engine.evaluate.timing.cupti import busy_us
 from engine.evaluate.timing.outside.plan import LENGTH_MS
@@ -83,14 +84,18 @@ class Timed:
         return asdict(self)
 
 
-def measure(examiner: Examiner, source: str, kind: str, cls: str, baseline: str = "eager", entry: str = "") -> Timed:
-    """Time one candidate beside `baseline` (engine.evaluate.reference.baseline_cache.NAMES). Raises CandidateEnded if
-    the candidate fails during the timing, TrialError("measure") if PyTorch does."""
+def measure(
+    examiner: Examiner, source: str, kind: str, cls: str, baseline: str = "eager", entry: str = "",
+    builds: Builds | None = None,
+) -> Timed:  # fmt: skip
+    """Time one candidate beside `baseline` (engine.evaluate.reference.baseline_cache.NAMES). `builds`: of the process
+    that was checked. Raises CandidateEnded if the candidate fails during the timing, TrialError("measure") if PyTorch
+    does."""
     examiner.judge.ask("fresh")
     with examiner.candidate(kind, source) as c:
         run = Run(examiner, c, cls)
         try:
-            run.prepare(source, kind, entry)
+            run.prepare(source, kind, entry, builds)
             return run.claimed(run.time(baseline))
         except NotTimed as e:
             raise CandidateEnded(e.code or "raised", e.reason) from None
@@ -106,14 +111,15 @@ class Run:
         self.findings: list[Finding] = []
         self.sides: Sides | None = None
 
-    def prepare(self, source: str, kind: str, entry: str = "") -> None:
-        """Share the memory, measure what batches take without calls, and only then load the candidate."""
+    def prepare(self, source: str, kind: str, entry: str = "", builds: Builds | None = None) -> None:
+        """Share the memory, measure what batches take without calls, and only then load the candidate with its
+        builds."""
         self.examiner.reference.to_all_cores()
         gpu = str((gpu_condition.read() or {}).get("name") or "")
         self.limit = clocks.limit_ms(self.examiner.graph, gpu, self.cls)
         self.sides = Sides(self.examiner.judge, self.c, self.examiner.reference, self.limit or 0.0)
         self.sides.rest()
-        self.c.open(source, OPEN_SECONDS[kind], entry)
+        self.c.open(source, OPEN_SECONDS[kind], entry, builds)
 
     def time(self, baseline: str) -> Timed:
         """Raises NotTimed, CandidateEnded, TrialError."""

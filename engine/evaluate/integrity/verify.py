@@ -19,6 +19,7 @@ from engine.evaluate.integrity.examiner import Examiner
 from engine.evaluate.integrity.findings import Report
 from engine.evaluate.integrity.process.candidate import PRELOAD, Candidate, CandidateEnded
 from engine.evaluate.integrity.process.judge import Judge
+from engine.evaluate.integrity.process.own_builds import Builds
 from engine.evaluate.integrity.texts.reading import TextReader
 from engine.evaluate.reference.module_process import Reference
 from engine.sandbox import Sandbox
@@ -69,6 +70,7 @@ class Verifier:
         self.memory_bytes, self.cancelled = memory_bytes, cancelled
         self.graph = graph
         self.examiner: Examiner | None = None
+        self.builds: Builds | None = None  # of the last text
         self.judge = shared.judge if shared is not None else Judge(device)
         self.reader = shared.reader if shared is not None else TextReader(local_user=local_user, cancelled=cancelled)
 
@@ -120,13 +122,14 @@ class Verifier:
         examiner = self.start().examiner
         if self.shared is not None:
             examiner.take_up()
-        report = examiner.read(source, kind, cls)
+        report, self.builds = examiner.read(source, kind, cls), None
         if not report.codes & {"not_loaded", "no_entry"}:
             try:
                 with examiner.candidate(kind, source) as c:
                     examination = Examination(examiner, c, report, cls, nondeterministic)
                     examination.load(source)
                     examination.run()
+                    self.builds = c.builds()
             except CandidateEnded as e:
                 note_ended(report, e, self.device)
         report.seconds = time.monotonic() - began

@@ -58,7 +58,7 @@ class ModuleClock:
     def values(self, seed: int) -> dict:
         """The first slot's inputs are the data of the next requests with `seed`."""
         own = {n: v.clone() for n, v in self.runner.inputs(0).items()}
-        self.module.data = (("normal", seed, None), {**self.module.own, **own})
+        self.module.right.data = (("normal", seed, None), {**self.module.own, **own})
         return {}
 
     def close(self) -> dict:

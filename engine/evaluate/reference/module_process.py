@@ -24,10 +24,11 @@ from engine.evaluate.correctness.tolerance import PyTorchError
 from engine.evaluate.shared_tensors import Region, Slot, layout
 from engine.sandbox.process import Sandbox, SandboxEnded, default_memory
 from engine.trace import refuse
-from sol.graph import DTYPE_BYTES
+from sol.graph import DTYPE_BYTES, OpGraph
 
 PRELOAD = ("torch", "engine.evaluate.reference.module_main")
 STATE = ("parameter", "buffer", "constant")
+NARROW_BYTES = 4 << 30  # of results in float64, above which they lie in memory as f32
 COMPILE_SECONDS = 400.0  # max-autotune tries every kernel that it has
 
 
@@ -72,6 +73,15 @@ def rows_for(problem: Problem, flops: float = 2e10, bytes_: float = 1e9) -> int 
     rows = int(lead / share)
     rows = rows // 8 * 8 if rows >= 8 else (max(1, rows) if len(first.shape) > 2 else 8)
     return rows if rows < lead else None
+
+
+def result_types(graph: OpGraph) -> dict[str, tuple[tuple[int, ...], str]]:
+    """Shape and type of each result in memory: in float64, but results of gigabytes that are no wider than f32 in f32,
+    whose rounding (6e-8) is a thirtieth of what any comparison allows."""
+    outputs = {n: graph.tensors[n] for n in graph.outputs}
+    huge = 8 * sum(t.elements for t in outputs.values()) > NARROW_BYTES
+    types = {n: "f32" if huge and t.dtype in ("f32", "f16", "bf16") else "f64" for n, t in outputs.items()}
+    return {n: (t.shape, types[n] if DTYPE_BYTES[t.dtype] <= 8 else "c128") for n, t in outputs.items()}
 
 
 class Reference:
@@ -120,12 +130,7 @@ class Reference:
         graph = self.problem.graph
         own = {t.name: (t.shape, t.dtype) for t in graph.tensors.values() if t.name in graph.inputs or t.kind in STATE}
         own_slots, own_size = layout(own)
-        self._results, self._result_size = layout(
-            {
-                n: (graph.tensors[n].shape, "f64" if DTYPE_BYTES[graph.tensors[n].dtype] <= 8 else "c128")
-                for n in graph.outputs
-            }
-        )
+        self._results, self._result_size = layout(result_types(graph))
         need = own_size + self._result_size
         if need > self.memory_bytes:
             raise SessionRefused(

@@ -15,7 +15,7 @@ from engine.session.fold.readers import objects
 from engine.session.fold.reduce import View
 from engine.session.fold.view import Trial
 from engine.words import class_name
-from sol.budget import launch_binds
+from sol.budget import gap_says_nothing
 from sol.levers import Lever
 
 Report = Mapping[str, Any]  # a sol.report as plain data
@@ -56,7 +56,7 @@ def sentence(view: View, report: Report | None) -> str:
     if view.headline is None:
         who = f"No program is faster than PyTorch so far; the fastest, trial {trial.number} ({class_name(j.cls)}),"
     bound = report["bounds"].get(trial.roof or j.cls) if report is not None else None
-    if j.gap and launch_binds(j.ms / j.gap):
+    if gap_says_nothing(j.ms, j.gap):
         return f"{who} is bound by the launch: {_launches(len(stages))}."
     if j.gap and j.gap <= NEAR and bound is not None and bound["bound_by"] in UNITS:
         unit = bound["bound_by"]

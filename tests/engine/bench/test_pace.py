@@ -31,6 +31,13 @@ def test_the_window_is_filled_session_by_session():
     assert all(0 < s["first_trial_s"] <= s["stages"]["measured"] for s in report["sessions"])
 
 
+def test_each_step_of_a_trial_has_its_seconds():
+    report = pace.play(MODULES[:1], Slow(), 60.0, trials=2).to_json()
+    assert set(report["steps_s"]) == {"checked", "generated", "compiled", "validated", "measured"}
+    assert report["steps_s"]["compiled"] >= 0.6 > report["steps_s"]["measured"]
+    assert all(sum(row["steps"].values()) == pytest.approx(row["seconds"], abs=0.2) for row in report["rows"])
+
+
 def test_a_trial_that_the_clock_cuts_is_not_counted_and_the_session_is_stopped():
     window = pace.play(MODULES, Slow(), 4.0, trials=50)
     assert 1 <= len(window.judged) <= 6

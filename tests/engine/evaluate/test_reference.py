@@ -10,6 +10,7 @@ from engine.devices import Problem, SessionRefused, TrialError
 from engine.evaluate.correctness import inputs
 from engine.evaluate.reference.module_process import Reference, rows_for
 from engine.evaluate.shared_tensors import Region, read
+from tests.engine.graphs import linear
 from tests.engine.traced import once
 
 pytestmark = pytest.mark.usefixtures("full_sandbox")
@@ -166,17 +167,16 @@ def test_tf32_that_pytorch_was_allowed_and_did_not_use_is_none_of_the_class():
 
     import torch
 
-    from engine.evaluate.reference.module_main import Held
+    from engine.evaluate.reference.right_results import RightResults
 
     torch.manual_seed(1)
     a, b = torch.randn(64, 512), torch.randn(512, 32)
     right = a.double() @ b.double()
-    process = SimpleNamespace(
-        device="cuda", model=None, _reference=lambda *_: ("f64", [right]), _values=lambda *_: {},
-        _run=lambda model, values, wide: [a @ b], _compared=Held._compared,
-    )  # fmt: skip
-    process._error_in = lambda *args: Held._error_in(process, *args)
-    reply = Held.do_error(process, "normal", 1, "tf32", None)
+    process = SimpleNamespace(device="cuda", model=None, run=lambda model, values, wide: [a @ b])
+    process.graph, process.torch = linear(rows=64, k=512, n=32, bias=False), torch
+    module = RightResults(process)
+    module.results, module.values = lambda *_: ("f64", [right]), lambda *_: {}
+    reply = module.error("normal", 1, "tf32", None, False)
     assert 2e-4 < reply["error"] < 2e-3  # that of rounded operands
-    assert Held.do_error(process, "normal", 1, "f32", None)["error"] < 1e-6
+    assert module.error("normal", 1, "f32", None, False)["error"] < 1e-6
     assert torch.get_float32_matmul_precision() == "highest"

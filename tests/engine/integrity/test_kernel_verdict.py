@@ -1,13 +1,19 @@
 """The verdict on a raw kernel that was measured: what counts, what may be the best, and what a reader is told."""
 
+from types import SimpleNamespace
+
 import pytest
 
+from engine.devices import TrialError
 from engine.evaluate.integrity import kernel_evidence
 from engine.evaluate.integrity.findings import Finding, Report
+from engine.evaluate.integrity.kernel_trial import KernelFailed, Kernels
 from engine.evaluate.integrity.measuring import Timed
+from engine.evaluate.integrity.process.judge import JudgeLost
 from engine.evaluate.integrity.trial import GAMING, LIBRARY, MINOR, PASSED, check
 from engine.session import events
 from engine.session.verdict import judge_kernel
+from engine.strategies.api import KernelTrial
 
 RIGHT = [check("text", PASSED, "no trick"), check("results", PASSED, "right in 14 rounds")]
 
@@ -98,3 +104,38 @@ def test_without_rounds_nothing_is_verified_but_a_trick_in_the_text_is_a_trick()
     cheat = Report(findings=[Finding("memoized", "returns what it kept", 4)])
     lines = kernel_evidence.of_text(cheat)
     assert kernel_evidence.verdict(lines) == "gaming" and lines[0]["line"] == 4
+
+
+# ---- a trial that ends at its rounds ----
+
+KERNEL = KernelTrial(3, "def kernel(x):\n    return x\n", "tf32", "python", "")
+WRONG = {"family": "normal", "right": False, "error": 0.02, "pytorch_error": 3e-4, "allowed": (2e-3, "tf32")}
+
+
+def kernels() -> Kernels:
+    return Kernels(SimpleNamespace(device="cpu"), SimpleNamespace(), timed=False)
+
+
+@pytest.mark.parametrize(
+    ("rounds", "words"),
+    [([WRONG], "the largest relative error 2.0e-02 on normal inputs, allowed 2.0e-03"), ([], "on normal inputs")],
+    ids=["compared", "nothing was compared"],
+)
+def test_a_wrong_kernel_says_by_how_much_where_that_is_known(rounds, words):
+    report = Report(
+        declared="tf32", findings=[Finding("wrong_result", "on normal inputs", dynamic=True)], rounds=rounds
+    )
+    with pytest.raises(KernelFailed, match=words) as failed:
+        kernels()._settle(KERNEL, report, "validate")
+    assert (failed.value.step, failed.value.code) == ("validate", "wrong_result")
+
+
+@pytest.mark.parametrize("ours", [JudgeLost("it was killed"), TrialError("validate", "reference_crashed", "lost")])
+def test_rounds_that_our_side_lost_are_not_counted_when_it_tries_again(ours):
+    """Their findings would be those of the second time, too."""
+    mine = kernels()
+    mine._report = (KERNEL, Report(findings=[Finding("wrong_result", "on normal inputs", dynamic=True)]))
+    mine.reader = SimpleNamespace(read=lambda *_: Report())
+    with pytest.raises(TrialError), mine._running(KERNEL, "validate"):
+        raise ours
+    assert mine._report_of(KERNEL).findings == []

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from dsl.axes import axes_of
 from dsl.ir import Acc, Map, Operand, Program, Stage, TensorType, Transform
 from dsl.ir.views import view_strides
@@ -15,10 +17,12 @@ from dsl.lower.cpp.generated.values import Reader, Value, value
 def plan_map(program: Program, stage: Map, types: dict[str, TensorType]) -> OwnPlan:
     """The plan of a map: y = epilogue at each element of x."""
     builder = Builder(stage.name, "map", types)
-    shape, x = operand(stage.x, "x", types)
+    _, x = operand(stage.x, "x", types)
+    shape, steps = stage.type.shape, types[stage.x.name].strides
+    x = replace(x, first=sum(s * step for s, step in zip(stage.start or (), steps, strict=False)))
     reader = Reader(axes_of(stage, len(shape)), types, len(shape))
     results, outputs = results_of(builder, stage, reader)
-    builder.tensor("x", stage.x.name)
+    builder.tensor("x", stage.x.name, x.first)
     builder.reads(reader)
     space = Space(shape, ("",) * len(shape), (x, *outputs, *reader.accesses()))
     plain = types[stage.x.name].dtype is stage.type.dtype

@@ -16,7 +16,7 @@ from typing import Any
 
 from engine import sandbox
 from engine.build.cache import Cache
-from engine.evaluate.integrity.process import compiler, outside, raw_builds
+from engine.evaluate.integrity.process import compiler, outside, own_builds, raw_builds
 from engine.evaluate.integrity.process.outside import Sight
 from engine.evaluate.reference.module_process import Reference
 from engine.evaluate.shared_tensors import Region, Slot, layout
@@ -100,6 +100,7 @@ class Candidate:
         self.local_user, self.arch = local_user, arch
         self.device = reference.device
         self.built: raw_builds.Library | None = None
+        self._key = ""  # of the text, for its builds
         self._forked = box is not None
         self.cancelled = cancelled
         try:
@@ -132,9 +133,13 @@ class Candidate:
         """The share of one core that its processes use while nobody asks anything."""
         return outside.busy(self.box.members())
 
-    def open(self, source: str, timeout: float, entry: str = "") -> dict:
-        """Build CUDA C++ (or find the build) and load the text. `entry`: the name to call, if it is not a usual one.
-        Returns the description from its process: {entry, ...}. Raises CandidateEnded."""
+    def open(
+        self, source: str, timeout: float, entry: str = "", builds: own_builds.Builds | None = None
+    ) -> dict:  # fmt: skip
+        """Build CUDA C++ (or find the build) and load the text. `entry`: the name to call, if it is not a usual one;
+        `builds`: what the compilers of the same text left in an earlier process. Returns the description from its
+        process: {entry, ...}. Raises CandidateEnded."""
+        self._key = own_builds.key(source, self.kind, entry)
         if self.kind == "cuda":
             self.built = build(
                 source, self.arch, entry, gpu=self.device == "cuda", local_user=self.local_user,
@@ -145,7 +150,7 @@ class Candidate:
         state = [t for t in graph.tensors.values() if t.kind in STATE and t.name in self.where.own]
         message = {
             "do": "open", "source": source, "kind": self.kind, "device": self.device, "library": library,
-            "name": entry,
+            "name": entry, "builds": builds.for_text(self._key) if builds is not None else None,
             "compiler": compiler.find() if self.kind == "cuda" else None,
             "order": self.reference.order, "init": self.reference.init,
             "state": [{"name": t.name, "path": t.path, "kind": t.kind} for t in state if t.kind != "constant"],
@@ -160,6 +165,14 @@ class Candidate:
     def ask(self, do: str, timeout: float, **arguments: Any) -> dict:
         """The answer, a dict of which the candidate may have written every part. Raises CandidateEnded."""
         return self._ask({"do": do, "with": arguments}, timeout)
+
+    def builds(self) -> own_builds.Builds | None:
+        """What the compilers of its text left in their caches, for another process of this text. None if that is
+        nothing or too much. To be asked last: it may end the process."""
+        try:
+            return own_builds.read(self._key, self.ask("builds", own_builds.SECONDS).get("builds"))
+        except CandidateEnded:
+            return None
 
     def _ask(self, message: dict, timeout: float) -> dict:
         word = os.urandom(8).hex()

@@ -15,6 +15,7 @@ from functools import partial
 from typing import Any
 
 from engine.evaluate.candidate.guarded_outputs import Guarded
+from engine.evaluate.integrity.process import own_builds
 from engine.evaluate.integrity.process.entries import LAUNCHES, PRODUCTS, Entries
 from engine.evaluate.integrity.process.loading import Loaded, load_cuda, load_python
 from engine.evaluate.integrity.process.timed_calls import TimedCalls
@@ -93,6 +94,9 @@ class Held:
         self.sets: list[dict[str, Any]] = []
         self.guarded: list[Guarded] = []
         self.threads = threading.active_count()
+        self.home = os.environ["HOME"]
+        if message.get("builds"):
+            own_builds.unpack(self.home, message["builds"])
         if "cpp_extension" in message["source"]:
             self.native.watch_extensions()
         if message["kind"] == "cuda":
@@ -337,6 +341,10 @@ class Held:
         return self.facts()
 
     # ---- observations of this process ----
+
+    def do_builds(self) -> dict:
+        """{builds: what its compilers left, packed}, for the process in which it is timed."""
+        return {"builds": own_builds.pack(self.home)}
 
     def facts(self) -> dict:
         return {

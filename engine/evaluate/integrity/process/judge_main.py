@@ -11,7 +11,8 @@ from __future__ import annotations
 import argparse
 import hashlib
 import mmap
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from functools import partial
 from typing import Any
 
 import torch
@@ -20,8 +21,9 @@ from engine import jsonprocess
 from engine.evaluate import shared_tensors
 from engine.evaluate.candidate.guarded_outputs import PATTERN, same_bits, unwritten
 from engine.evaluate.correctness import inputs as data
+from engine.evaluate.correctness import tolerance
 from engine.evaluate.correctness.operands import parts_by_rows
-from engine.evaluate.correctness.tolerance import compare, compare_in_parts, finite
+from engine.evaluate.correctness.tolerance import Comparing, compare_in_parts, finite
 from engine.evaluate.integrity.process import judge_clock
 from engine.evaluate.shared_tensors import Region, tensor_at
 from sol.graph import OpGraph
@@ -140,12 +142,12 @@ class Judge:
         for name in self.graph.outputs:
             correct = right[name].to(self.device)
             slot = region.tensors[name]
-            out = tensor_at(memory, slot).flatten()[: correct.numel()].view(correct.shape).to(self.device).clone()
+            out = tensor_at(memory, slot).flatten()[: correct.numel()].view(correct.shape).to(self.device, copy=True)
             one = self.compare(out, correct, request["tolerance"], request["key"] + name, request.get("family", ""))
             late = region.tensors.get("late:" + name) if request.get("late") else None
             if late is not None:
                 again = tensor_at(memory, late).flatten()[: correct.numel()].view(correct.shape).to(self.device)
-                one["late"] = int((_bits(again) != _bits(out)).sum())
+                one["late"] = sum(int((a != b).sum()) for a, b in _pieces(_bits(again), _bits(out)))
             comparisons.append(one)
         return {"results": comparisons}
 
@@ -176,15 +178,18 @@ class Judge:
     def _trivial(self, correct: torch.Tensor, tolerance: float) -> dict[str, float]:
         """Answers without a kernel that would pass here, with their errors: zeros, one number everywhere, an unchanged
         input."""
-        correct = correct.to(torch.float64)
-        if not bool(torch.isfinite(correct).all()):
+        if not all(bool(torch.isfinite(x).all()) for (x,) in _pieces(correct)):
             return {}
-        answers = {"zeros": torch.zeros_like(correct), "a constant": torch.full_like(correct, float(correct.mean()))}
-        for name in self.graph.inputs:
-            v = self.values[name]
-            if v.shape == correct.shape and v.is_floating_point():
-                answers[f"its input {name}"] = v
-        errors = {n: finite(compare(v, correct).error) for n, v in answers.items()}
+        mean = sum(float(x.to(torch.float64).sum()) for (x,) in _pieces(correct)) / max(1, correct.numel())
+        inputs = {f"its input {n}": self.values[n] for n in self.graph.inputs}
+        like = {n: v for n, v in inputs.items() if v.shape == correct.shape and v.is_floating_point()}
+        each = {n: Comparing() for n in ("zeros", "a constant", *like)}
+        for x, *others in _pieces(correct, *like.values()):
+            wide = x.to(torch.float64)
+            answers = (torch.zeros_like(wide), torch.full_like(wide, mean), *others)
+            for comparing, answer in zip(each.values(), answers, strict=True):
+                comparing.add(answer, wide)
+        errors = {n: finite(c.result().error) for n, c in each.items()}
         return {n: e for n, e in errors.items() if e <= tolerance}
 
 
@@ -193,7 +198,7 @@ def fingerprint(x: torch.Tensor) -> str:
     bits = _bits(x).flatten()
     step = max(1, bits.numel() // SAMPLES)
     h = hashlib.sha256(bits[::step].cpu().numpy().tobytes())
-    h.update(str(int(bits.to(torch.int64).sum())).encode())
+    h.update(str(int(bits.sum(dtype=torch.int64))).encode())
     return h.hexdigest()[:24]
 
 
@@ -204,20 +209,22 @@ def _bits(x: torch.Tensor) -> torch.Tensor:
 
 def _rms(x: torch.Tensor) -> float:
     """The size of a typical element."""
-    return finite(float(x.to(torch.float64).nan_to_num(0.0, 0.0, 0.0).square().mean() ** 0.5)) if x.numel() else 0.0
+    squares = (float(piece.to(torch.float64).nan_to_num(0.0, 0.0, 0.0).square().sum()) for (piece,) in _pieces(x))
+    return finite((sum(squares) / x.numel()) ** 0.5) if x.numel() else 0.0
+
+
+def _pieces(*tensors: torch.Tensor) -> Iterator[tuple[torch.Tensor, ...]]:
+    """The same elements of each tensor, in one row, tolerance.CHUNK at a time."""
+    return zip(*(t.reshape(-1).split(tolerance.CHUNK) for t in tensors), strict=True)
 
 
 def _blocks(out: torch.Tensor, correct: torch.Tensor, tolerance: float) -> dict | None:
     """{axis, right, of, spans}: if, along one axis, whole blocks are right while others are wrong; else None."""
     best = None
-    d = (out.to(torch.float64) - correct.to(torch.float64)).nan_to_num(1e30, 1e30, -1e30)
-    for axis in range(correct.dim()):
+    for axis, (err, ref) in enumerate(_along_axes(out, correct)):
         n = correct.shape[axis]
         if n < 2:
             continue
-        rest = [i for i in range(correct.dim()) if i != axis]
-        err = d.abs().pow(2).sum(rest) if rest else d.pow(2)
-        ref = correct.to(torch.float64).pow(2).sum(rest) if rest else correct.to(torch.float64).pow(2)
         size = -(-n // BLOCKS)
         good = []
         for start in range(0, n, size):
@@ -230,6 +237,24 @@ def _blocks(out: torch.Tensor, correct: torch.Tensor, tolerance: float) -> dict 
             span = [first * size, min(n, (last + 1) * size) - 1]
             best = {"axis": axis, "right": right, "of": len(good), "span": span, "size": n}
     return best
+
+
+def _along_axes(out: torch.Tensor, correct: torch.Tensor) -> list[tuple[torch.Tensor, torch.Tensor]]:
+    """Along each axis, the sums over all others of the squared difference and of the squared reference."""
+    new = partial(torch.zeros, dtype=torch.float64, device=correct.device)
+    sums = [(new(n), new(n)) for n in correct.shape]
+    rows = max(1, tolerance.CHUNK * len(correct) // max(1, correct.numel())) if correct.dim() else 0
+    for first in range(0, len(correct) if correct.dim() else 0, rows):
+        part = slice(first, first + rows)
+        y = correct[part].to(torch.float64)
+        d = (out[part].to(torch.float64) - y).nan_to_num(1e30, 1e30, -1e30).square()
+        y = y.square()
+        for axis, (err, ref) in enumerate(sums):
+            rest = [i for i in range(correct.dim()) if i != axis]
+            at = part if axis == 0 else slice(None)
+            err[at] += d.sum(rest) if rest else d
+            ref[at] += y.sum(rest) if rest else y
+    return sums
 
 
 REQUESTS = ("overhead", "arch", "open", "forget", "fresh", "draw", "look", "results", "hold")

@@ -231,9 +231,11 @@ class Native:
             setattr(extension, name, lambda *a, _real=real, **k: self.wrap(_real(*a, **k)))
 
     def wrap(self, module: Any) -> Any:
-        """An extension module whose functions are counted."""
+        """An extension module whose functions are counted; anything else (a path, of operators) as it is."""
         import types
 
+        if not isinstance(module, types.ModuleType):
+            return module
         wrapped = types.SimpleNamespace()
         for name in dir(module):
             value = getattr(module, name)

@@ -2,7 +2,7 @@
 # says: seen: []
 import os
 
-OURS = {"HOME", "TMPDIR", "PATH", "LANG", "USER", "LOGNAME", "PWD", "CUDA_VISIBLE_DEVICES", "LC_CTYPE"}
+OURS = {"HOME", "TMPDIR", "PATH", "LANG", "USER", "LOGNAME", "PWD", "CUDA_VISIBLE_DEVICES", "LC_CTYPE", "CXX"}
 seen = set(os.environ)
 for pid in filter(str.isdigit, os.listdir("/proc")):
     try:

@@ -55,6 +55,33 @@ def test_a_tensor_may_be_returned_and_written():
     assert g.outputs == ("tanh", "tanh") and g.returned == ("tanh",) and g.written == {"h": "tanh"}
 
 
+ATTRIBUTES = """\
+self.a, self.b = torch.zeros(8, 8), torch.ones(8, 8)
+self.m = nn.Module()
+self.m.h = torch.zeros(8, 8)
+self.m.register_buffer("k", torch.zeros(8, 8))"""
+
+
+@pytest.mark.parametrize(
+    ("forward", "returned", "written"),
+    [
+        ("old = self.a\nself.a = args[0] * 2\nreturn old", "a", {"a": "mul"}),
+        ("old = self.a\nself.a = args[0] * 2\nreturn old[:2]", "slice_1", {"a": "mul"}),
+        ("old, self.a = self.a, torch.tanh(args[0] + self.a)\nreturn old * 3", "mul", {"a": "tanh"}),
+        ("old = self.a\nself.a, self.b = self.b, args[0] * 2\nreturn old", "a", {"a": "b", "b": "mul"}),
+        ("old = self.m.h\nself.m.h = args[0] * 2\nreturn old", "m_h", {"m_h": "mul"}),
+        ("self.m.k = torch.tanh(args[0] + self.m.k)\nreturn self.m.k * 2", "mul", {"m_k": "tanh"}),
+        ("old = self.m.k\nself.m.k, self.m.h = self.m.h, args[0] + 1\nreturn old", "m_k",
+         {"m_k": "m_h", "m_h": "add"}),
+    ],
+)  # fmt: skip
+def test_what_forward_replaces_is_written_after_it_was_read(forward, returned, written):
+    """In the module and in those inside it, in buffers and in plain attributes."""
+    g = graph(forward, init=ATTRIBUTES)
+    assert g.returned == (returned,) and g.written == written
+    assert all(g.tensors[old].kind == "buffer" for old in written)
+
+
 def test_a_buffer_may_become_the_input():
     g = graph("y = args[0] - self.h\nself.h = args[0]\nreturn y", init=BUFFERS)
     assert ops(g) == ["sub"] and g.written == {"h": "args_0"}
