@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from dsl.ir import Collective, DType, Program
 
 # The narrowest operands among the products decide, because they bound the error.
@@ -15,6 +17,15 @@ def class_of(program: Program) -> str:
     """
     cls = roof_of(program)
     return "tf32" if program.guard and cls == "f16" else cls
+
+
+def class_among(program: Program, allowed: Sequence[str]) -> str:
+    """The class in which a program counts where `allowed` are: its own. A program without products is as exact as its
+    operands and would be f32; where that is not allowed, it counts in the first class, as PyTorch's element-wise
+    kernels do."""
+    cls = class_of(program)
+    products = any(isinstance(s, Collective) for s in program.stages)
+    return cls if products or cls in allowed or not allowed else allowed[0]
 
 
 def roof_of(program: Program) -> str:
