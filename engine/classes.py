@@ -20,12 +20,14 @@ def class_of(program: Program) -> str:
 
 
 def class_among(program: Program, allowed: Sequence[str]) -> str:
-    """The class in which a program counts where `allowed` are: its own. A program without products is as exact as its
-    operands and would be f32; where that is not allowed, it counts in the first class, as PyTorch's element-wise
-    kernels do."""
+    """The class in which a program counts where `allowed` are: its own. A program without products is of the narrowest
+    type that its stages store; where that is not allowed, it counts in the first class."""
     cls = class_of(program)
-    products = any(isinstance(s, Collective) for s in program.stages)
-    return cls if products or cls in allowed or not allowed else allowed[0]
+    if any(isinstance(s, Collective) for s in program.stages):
+        return cls
+    stored = {t.dtype for s in program.stages for t in (s.type, *(a.type for a in s.also)) if t is not None}
+    narrow = next((_name(dtypes) for dtypes in _NARROWEST_FIRST if stored & set(dtypes)), cls)
+    return narrow if narrow in allowed or not allowed else allowed[0]
 
 
 def roof_of(program: Program) -> str:
@@ -37,8 +39,12 @@ def roof_of(program: Program) -> str:
             types.add(s.config.compute or (DType.TF32 if operand is DType.F32 else operand))
     for dtypes in _NARROWEST_FIRST:
         if types & set(dtypes):
-            return "fp8" if DType.E4M3 in dtypes else dtypes[0].value
+            return _name(dtypes)
     return "f32"
+
+
+def _name(dtypes: tuple[DType, ...]) -> str:
+    return "fp8" if DType.E4M3 in dtypes else dtypes[0].value
 
 
 def class_words(program: Program) -> str:
