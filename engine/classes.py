@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from dsl.ir import Collective, DType, Program
 
 # The narrowest operands among the products decide, because they bound the error.
@@ -17,6 +19,17 @@ def class_of(program: Program) -> str:
     return "tf32" if program.guard and cls == "f16" else cls
 
 
+def class_among(program: Program, allowed: Sequence[str]) -> str:
+    """The class in which a program counts where `allowed` are: its own. A program without products is of the narrowest
+    type that its stages store; where that is not allowed, it counts in the first class."""
+    cls = class_of(program)
+    if any(isinstance(s, Collective) for s in program.stages):
+        return cls
+    stored = {t.dtype for s in program.stages for t in (s.type, *(a.type for a in s.also)) if t is not None}
+    narrow = next((_name(dtypes) for dtypes in _NARROWEST_FIRST if stored & set(dtypes)), cls)
+    return narrow if narrow in allowed or not allowed else allowed[0]
+
+
 def roof_of(program: Program) -> str:
     """The class whose limit applies to a program: that of the instructions of its products, guarded or not."""
     types = set()
@@ -26,8 +39,12 @@ def roof_of(program: Program) -> str:
             types.add(s.config.compute or (DType.TF32 if operand is DType.F32 else operand))
     for dtypes in _NARROWEST_FIRST:
         if types & set(dtypes):
-            return "fp8" if DType.E4M3 in dtypes else dtypes[0].value
+            return _name(dtypes)
     return "f32"
+
+
+def _name(dtypes: tuple[DType, ...]) -> str:
+    return "fp8" if DType.E4M3 in dtypes else dtypes[0].value
 
 
 def class_words(program: Program) -> str:

@@ -85,7 +85,9 @@ def read_tail(
     result = None
     if natural is not None and ok:
         result = TensorType(dtype or natural.dtype, natural.shape, layout or natural.layout)
-        if reduced:
+        if reduced and space is not None and not space.product:
+            result = None  # reported; what the stage after it reduces to is open
+        elif reduced:
             result = _reduced(natural, reduced)
             if dtype not in (None, DType.F32) or layout:
                 message = f"{node.name.text} is a reduction, which gives f32"

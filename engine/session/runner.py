@@ -21,6 +21,7 @@ from typing import Any
 from dsl.check.program import check
 from dsl.printer import to_text
 from engine.devices import Device, Problem, SessionRefused
+from engine.evaluate.profiling import profiler
 from engine.executors import Executor, Share
 from engine.session import events, outcome, trial
 from engine.session.journal import Journal
@@ -229,7 +230,8 @@ class _Session:
         yield from self.lanes.call(lambda: device.open(traced, self.owner.stop.is_set), device.place, "prepare")
         context = trial.Context(device, problem, hardware, problem.limits, {}, self.journal, self.spec.algebraic)
         fold = StateFold(self.journal, problem, context.baselines, self.spec.budget, algebraic=self.spec.algebraic)
-        search = Search(self.journal, self.owner, self.lanes, self.strategy, context, fold, self.handlers)
+        handlers = {**profiler.handlers(device, self.journal), **self.handlers}
+        search = Search(self.journal, self.owner, self.lanes, self.strategy, context, fold, handlers)
         if device.builds_ahead:
             ahead = yield from self.lanes.call(lambda: self.strategy.ahead(problem), "think", "think", beside=True)
             search.hint(ahead)

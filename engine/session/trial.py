@@ -279,7 +279,8 @@ def _judged(number: int, tried: Candidate, ctx: Context, incumbent: Incumbent) -
         earlier = earlier_evidence(number, ctx.journal)
         return judge_kernel(number, tried.cls, measured, incumbent.best_ms, ctx.limit(tried.cls), earlier)
     left_out = ctx.problem.algebraic(tried.text, tried.cls)
-    return judge(number, tried, measured, incumbent.best_ms, ctx.limits, left_out, algebraic=ctx.algebraic)
+    limits = {cls: ctx.limit(cls) for cls in {*ctx.limits, roof(tried)}}
+    return judge(number, tried, measured, incumbent.best_ms, limits, left_out, algebraic=ctx.algebraic)
 
 
 def _steps(number: int, tried: Candidate, ctx: Context, incumbent: Incumbent) -> Iterator[tuple[str, Steps[None]]]:

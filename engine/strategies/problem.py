@@ -19,6 +19,7 @@ from dsl.compile import compile as generate
 from dsl.ir import Collective, Config, Program, Stage
 from dsl.printer import to_text
 from engine import devices
+from engine.classes import class_among
 from engine.devices import Binding, SessionRefused
 from engine.devices.parts import subgraph
 from engine.session import events
@@ -183,7 +184,7 @@ class Prepared:
             return Candidate(text, cls or self.classes[0], "cute")
         sources = generate(program, self.hardware.sms).sources
         backend = next((name for name in ("cute", "cpp") if name in sources), "cute")
-        return Candidate(text, program_graph.class_of(program), backend)
+        return Candidate(text, class_among(program, self.classes), backend)
 
     # ---- preparing ----
 

@@ -117,7 +117,7 @@ def class_of(session: Session, cls: Any) -> str:
     allowed = classes(session)
     if cls not in allowed:
         fix = f'Write for example "{allowed[0]}", or leave it out: the first class that has a limit is taken.'
-        raise Refused(422, f"cls: one of {', '.join(allowed)} in this session.", fix)
+        raise Refused(422, f"The precision class of a kernel here is one of {', '.join(allowed)}.", fix, field="cls")
     return cls
 
 

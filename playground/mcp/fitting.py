@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import dsl.check
 from dsl.ir import Program
 from engine import signatures
-from engine.classes import class_of
+from engine.classes import class_among
 from playground.access.answers import Refused
 from playground.mcp.following import Following
 from playground.models import Session
@@ -19,11 +19,13 @@ NO_TRIAL = "It became no trial and cost nothing."
 @dataclass(frozen=True)
 class Fit:
     """`part`: the part of the session's module that a program replaces, "" if it fits none or that is not known yet;
-    `error`, `fix`: why it can be no trial, "" if it can; `more`: facts for a program."""
+    `error`, `fix`: why it can be no trial, "" if it can; `cls`: the class in which it counts; `more`: facts for a
+    program."""
 
     part: str = ""
     error: str = ""
     fix: str = ""
+    cls: str = ""
     more: dict[str, Any] = field(default_factory=dict)
 
     def to_json(self) -> dict[str, Any]:
@@ -31,14 +33,14 @@ class Fit:
         if self.error:
             return {"can_be_tried": False, "why_not": self.error, "way_out": self.fix, **self.more}
         later = "not known until the module is traced: call report(session), then check again"
-        return {"can_be_tried": True if self.part else later, "replaces": self.part}
+        return {"can_be_tried": True if self.part else later, "replaces": self.part, "counts_in_class": self.cls}
 
 
 def fit_of(following: Following, session: Session, text: str) -> Fit:
     """How a valid program fits a session. `following`: read just now."""
     program = dsl.check.check(text).program
     allowed = classes(following, session)
-    cls = class_of(program)
+    cls = class_among(program, session.spec.get("classes", []))
     if cls not in allowed:
         listed = ", ".join(allowed)
         error = f"The program is of class {cls}. Classes of this session: {listed}."
@@ -47,7 +49,7 @@ def fit_of(following: Following, session: Session, text: str) -> Fit:
     remark = next((n.text for n in following.view.notes if n.code == "no_program"), "")
     if remark:
         return Fit("", remark, "Propose a raw kernel: reference(section='kernels').")
-    return _by_signature(following, program)
+    return replace(_by_signature(following, program), cls=cls)
 
 
 def must_fit(following: Following, session: Session, text: str) -> None:
@@ -89,4 +91,4 @@ def _by_signature(following: Following, program: Program) -> Fit:
     left = [f"`{u.op}`" + (f" (line {u.line})" if u.line else "") for u in (coverage.uncovered if coverage else ())]
     if len(parts) > 1 and left:
         fix += f" One program cannot span regions, because PyTorch does what lies between: {', '.join(left[:4])}."
-    return Fit("", error, fix, {"parts": rows[:8]})
+    return Fit("", error, fix, more={"parts": rows[:8]})

@@ -15,7 +15,7 @@ from playground.access import requests, sessions
 from playground.access.answers import Refused
 from playground.mcp import reported
 from playground.mcp.calls import LOOK, find, waits, why_waiting
-from playground.mcp.following import Following
+from playground.mcp.following import Following, Start
 from playground.mcp.tool import A_SESSION, Answer, Arguments, Call, Tool, must_own
 from playground.models import Session
 
@@ -115,6 +115,18 @@ async def _reported(call: Call, session: Session) -> Answer:
     return await sync_to_async(_report_of)(call, following)
 
 
+def _starts(following: Following) -> list[tuple[str, str]]:
+    """(title, name of the text) of the programs to start from; one that serves several classes is one text."""
+    alike: dict[tuple[str, int], list[Start]] = {}
+    for start in following.starts:
+        alike.setdefault((start.program, start.region), []).append(start)
+    titled = []
+    for (program, _), (first, *others) in alike.items():
+        classes = " or ".join([first.cls, *(o.cls for o in others)])
+        titled.append((first.text.replace(f" in {first.cls} ", f" in {classes} ", 1), program))
+    return titled
+
+
 def _report_of(call: Call, following: Following) -> Answer:
     view, report = following.view, following.report
     if report is None:
@@ -127,7 +139,7 @@ def _report_of(call: Call, following: Following) -> Answer:
         data["stays_in_pytorch"] = [{"op": u.op, "line": u.line, "why": u.why} for u in view.coverage.uncovered[:12]]
     data["notes"] = [n.text for n in view.notes if n.code != "start_from"]
     texts = [("Speed-of-light report", reported.text(report, view.classes))]
-    texts += [(start.text, following.blob(start.program)) for start in following.starts[:8]]
+    texts += [(title, following.blob(name)) for title, name in _starts(following)[:8]]
     if not following.starts:
         data["programs"] = "There is no program to start from: propose raw kernels (reference section kernels)."
     return Answer(data, texts)

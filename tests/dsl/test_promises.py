@@ -82,6 +82,7 @@ def test_a_map_that_stores_what_it_reads_changes_nothing():
 def test_a_convolution_is_reduced_over_its_own_axes_in_a_stage_after_it(call, stage):
     help, _ = mistake(CONV.replace("CALL", call), "E312")
     assert help == f"a stage after it: r = reduce(y) {{ {stage} }}; the axes are b, c, h and w"
+    assert len(check(CONV.replace("CALL", call)).diagnostics) == 1, "no promise is held against the reduced shape"
     reduced = CONV.replace("store nchw  epilogue CALL", "").replace(
         "return y", f"r = reduce(y) {{ {stage} }}\n  return r"
     )

@@ -66,8 +66,8 @@ def test_what_is_handed_in_reaches_the_engine_with_what_it_is(client, session, d
         ({"program": PYTHON, "entry": "other"}, 422, "the text does not define `other`"),
         ({"program": PYTHON, "entry": "a b"}, 422, "letters, digits and _"),
         ({"program": PYTHON, "entry": "x" * 200}, 422, "letters, digits and _"),
-        ({"program": PYTHON, "cls": "fp8"}, 422, "cls: one of f16, tf32, f32 in this session."),
-        ({"program": PYTHON, "cls": "bf16"}, 422, "cls: one of f16, tf32, f32 in this session."),
+        ({"program": PYTHON, "cls": "fp8"}, 422, "The precision class of a kernel here is one of f16, tf32, f32."),
+        ({"program": PYTHON, "cls": "bf16"}, 422, "The precision class of a kernel here is one of f16, tf32, f32."),
         ({"program": PYTHON, "form": "module"}, 422, "form: one of program, kernel."),
         ({"program": PYTHON, "language": "rust"}, 422, "language: one of cuda, python."),
         ({"program": PYTHON, "why": "x"}, 422, "A try has no field 'why'."),
@@ -90,7 +90,7 @@ def test_a_refusal_for_want_of_an_entry_shows_a_kernel_that_would_do(client, ses
 def test_once_the_module_has_limits_a_kernel_declares_a_class_that_has_one(client, session):
     Session.objects.update(summary={"bounds": {"f16": 0.1, "fp8": 0.05}})
     reply = hand_in(client, session, program=PYTHON, cls="tf32")
-    assert reply.status_code == 422 and reply.json()["error"] == "cls: one of f16 in this session."
+    assert reply.status_code == 422 and reply.json()["error"] == "The precision class of a kernel here is one of f16."
     assert "first class that has a limit" in reply.json()["fix"]
     assert hand_in(client, session, program=PYTHON, cls="f16").status_code == 202
 

@@ -60,7 +60,7 @@ def stage_in_words(s: Mapping[str, Any]) -> str:
     """A predicted stage: its time, what binds it, its work, and its tiles and waves where it has any."""
     kind = f" ({s['kind']})" if s.get("kind") else ""
     details = [f"{_ms(s['ms'])}" if s.get("ms") is not None else "no time"]
-    if s.get("bound_by"):
+    if s.get("bound_by") and s.get("ms") != 0:
         details.append(f"bound by {BOUND.get(s['bound_by'], s['bound_by'])}")
     parts = sorted((s.get("parts") or {}).items(), key=lambda part: -part[1])
     if len(parts) > 1:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import time
+from dataclasses import replace
 
 from engine.session import events
 from engine.session.fold.profile import NO_TIME, facts, in_words
@@ -26,6 +27,16 @@ def described(trial: Finished, limit_ms: float | None, *, words: bool = False) -
     return Reply(in_words(known) if words else json.dumps(known, indent=1))
 
 
+def or_described(profiler: turns.Handler | None, known: Reply) -> turns.Handler:
+    """A handler that answers `known` where there is no profiler, or where it can count nothing."""
+
+    def handler(verb: Profile, turn: turns.Turn) -> Reply:
+        reply = profiler(verb, turn) if profiler is not None else known
+        return known if reply.refusal == "no_profiler" else reply
+
+    return handler
+
+
 def answer(
     request: int, trial: Finished, limit_ms: float | None, journal: Journal, handler: turns.Handler | None,
     turn: turns.Turn, place: str,
@@ -39,7 +50,10 @@ def answer(
         reply = yield Work(lambda: turns.handled(handler, verb, turn), place, "profile")
         source = "profiler"
     if reply is None or reply.refusal == "no_profiler":
+        why = reply.reason if reply is not None and source == "profiler" else ""
         source, reply = "model", described(trial, limit_ms, words=True)
+        if why and reply.text:
+            reply = replace(reply, text=f"{why}\n\n{reply.text}")
     source, texts = (source, [reply.text]) if reply.text and not reply.refusal else ("", [])
     name = events.blob_name(reply.text) if texts else ""
     seconds = time.perf_counter() - began

@@ -209,12 +209,15 @@ class Search:
 
     def _profile(self, path: str, verb: Profile) -> Steps[None]:
         """Without a profiler, the answer is what the compiler and the model of the GPU say of the trial."""
-        handlers = dict(self.handlers)
-        if "profile" not in handlers and self.journal.ended(verb.trial) is not None:
+        handlers, place = dict(self.handlers), None
+        profiler = handlers.get("profile")
+        if profiler is not None:
+            place = self.context.device.place  # it needs the GPU, and disturbs whatever is timed there
+        if self.journal.ended(verb.trial) is not None:
             ended = self.fold.finished(verb.trial)
             known = profile.described(ended, self.context.limit(ended.cls))
-            handlers["profile"] = lambda verb, turn: known
-        yield from turns.turn(path, verb, self.journal, handlers, self.owner.stop.is_set)
+            handlers["profile"] = profile.or_described(profiler, known)
+        yield from turns.turn(path, verb, self.journal, handlers, self.owner.stop.is_set, place)
 
     # ---- trials ----
 

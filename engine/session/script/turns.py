@@ -57,9 +57,10 @@ def first(handlers: Mapping[str, Handler], journal: Journal) -> list[Steps[None]
 
 
 def turn(
-    path: str, verb: Ask | Profile, journal: Journal, handlers: Mapping[str, Handler], cancelled: Callable[[], bool]
-) -> Steps[None]:
-    """Ask, unless the log holds the answer."""
+    path: str, verb: Ask | Profile, journal: Journal, handlers: Mapping[str, Handler], cancelled: Callable[[], bool],
+    place: str | None = None,
+) -> Steps[None]:  # fmt: skip
+    """Ask, unless the log holds the answer. `place`: where a profiler runs; None for a turn that needs no place."""
     if journal.at(events.Answered, path) is not None:
         return
     attempts = [e for e in journal.of(events.Asked) if e.path == path]
@@ -74,7 +75,10 @@ def turn(
         yield from journal.emit(_asked(path, verb, attempt, handler), *_texts(verb))
         this = Turn(path, cancelled, saying.add, attempt, past)
         answer = yield Work(
-            lambda: handled(handler, verb, this), doing="turn", meanwhile=lambda: saying.events(journal)
+            lambda: handled(handler, verb, this),
+            place or "",
+            "turn" if place is None else "profile",
+            lambda: saying.events(journal),
         )
     yield from journal.emit(_event(path, verb, answer), *([answer.text] if answer.text else []))
 

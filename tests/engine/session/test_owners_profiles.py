@@ -82,6 +82,14 @@ def test_a_profiler_that_breaks_off_is_an_answer_and_one_that_is_absent_is_repla
     assert of(log, events.TrialProfiled)[0].source == "model"
 
 
+def test_a_profiler_that_can_count_nothing_says_why_above_the_models_text():
+    closed = Reply(refusal="no_profiler", reason="Nsight Compute did not run: the counters are closed.")
+    log, searching = asked_for((ended(1), ASK), handlers={"profile": lambda *_: closed})
+    (answer,) = of(log, events.TrialProfiled)
+    text = searching.blobs[answer.text]
+    assert answer.source == "model" and text.startswith(f"{closed.reason}\n\nTrial 1, class f16: measured ")
+
+
 def test_a_profile_of_a_running_trial_is_made_when_it_ended():
     log, _ = asked_for((after(1), ASK))
     (answer,) = of(log, events.TrialProfiled)

@@ -152,3 +152,26 @@ def test_without_a_profiler_a_profile_is_the_compiler_s_and_the_model_s_and_says
     assert facts["source"].startswith("no profiler") and facts["limit_ms"] == 0.01 and facts["kind"] == "predicted"
     assert facts["stages"][0]["bound_by"] and facts["stages"][0]["ms"] > 0
     assert (wrong.refusal, absent.refusal) == ("no_profiler", "no_profiler") and "Trial 2 has no time" in wrong.reason
+
+
+@pytest.mark.parametrize(
+    ("reply", "text"),
+    [(Reply("memory 91% of peak"), "memory 91%"), (Reply(refusal="no_profiler", reason="closed"), '"trial": 1')],
+)
+def test_a_scripts_profile_takes_the_place_of_the_gpu_and_is_described_where_it_counts_nothing(reply, text):
+    answers = []
+
+    def script(problem):
+        yield Try(Candidate(PROGRAM, "f16", "cute"))
+        answers.append((yield Profile(1)))
+        return ""
+
+    def profiler(*_):
+        time.sleep(0.02)
+        return reply
+
+    _, searching = play(script, handlers={"profile": profiler})
+    assert text in answers[0].text and not answers[0].refusal
+    assert searching.lanes.spent.seconds()["profile"] >= 0.015, (
+        "it is no turn of a model, which may run beside a timing"
+    )

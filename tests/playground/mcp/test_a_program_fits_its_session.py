@@ -47,7 +47,11 @@ def following(monkeypatch):
 def test_a_program_of_a_region_fits_by_types_whatever_its_names(following, session):
     log = following((FIRST, 1), (SECOND, 2))
     renamed = SECOND.replace("down", "mine").replace("h:", "a:").replace("(h,", "(a,")
-    assert fitting.fit_of(log, session, renamed).to_json() == {"can_be_tried": True, "replaces": "region 2"}
+    assert fitting.fit_of(log, session, renamed).to_json() == {
+        "can_be_tried": True,
+        "replaces": "region 2",
+        "counts_in_class": "f16",
+    }
     assert fitting.fit_of(following((FIRST, 0)), session, FIRST).part == "the module"
 
 

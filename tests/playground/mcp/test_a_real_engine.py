@@ -55,7 +55,8 @@ def test_an_agent_optimises_a_module_to_the_end(house):
                 assert checked["ok"] and checked["in_the_session"]["can_be_tried"] is False
                 assert refused["status"] == 422 and refused["error"].startswith(checked["in_the_session"]["why_not"])
             checked, _ = await agent.call("check_program", program=program, session=data["page"])
-            assert checked["in_the_session"] == {"can_be_tried": True, "replaces": "the module"}
+            fit = {"can_be_tried": True, "replaces": "the module", "counts_in_class": "f16"}
+            assert checked["in_the_session"] == fit
             # Three candidates at once: a program, one with a wrong result, a raw kernel. They are tried in order.
             bad = program.replace("relu(", "tanh(", 1)
             assert bad != program, program
@@ -93,6 +94,40 @@ def test_an_agent_optimises_a_module_to_the_end(house):
         ("a wrong function", "strategy"),
         ("plain PyTorch", "strategy"),
     ]
+
+
+NORM = """import torch
+
+class Model(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.norm = torch.nn.LayerNorm(64)
+
+    def forward(self, x):
+        return torch.relu(self.norm(x))
+
+def get_inputs():
+    return [torch.randn(128, 64)]
+"""
+
+
+def test_a_module_without_products_is_optimised_in_a_class_of_its_session(house):
+    async def drive():
+        async with over_http(house, new_token(house)["token"]) as agent:
+            data, _ = await agent.call("start_session", module=NORM, classes=["tf32", "f16"], trials=1)
+            session = data["session"]
+            _, texts = await agent.call("report", session=session)
+            starts = [text for text in texts if "to start from" in text]
+            program = starts[0].split(":\n", 1)[1]
+            checked, _ = await agent.call("check_program", program=program, session=session)
+            await agent.call("propose", session=session, candidate=program)
+            trial, _ = await agent.call("wait_for_trial", session=session, trial=1, timeout_s=90)
+            return starts, checked, trial
+
+    starts, checked, trial = run(drive())
+    assert len(starts) == 1 and " in tf32 or f16 to start from" in starts[0], "one text serves both classes"
+    assert checked["precision_class"] == "f32" and checked["in_the_session"]["counts_in_class"] == "tf32"
+    assert (trial["outcome"], trial["precision_class"]) == ("counted", "tf32") and trial["gap_to_limit"] > 0, trial
 
 
 def test_a_refused_module_says_why_with_its_line(house):
