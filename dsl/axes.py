@@ -13,7 +13,7 @@ name the axes of x by position:
 
 from __future__ import annotations
 
-from dsl.ir import Conv, Gemm, GroupedGemm, Pool, Stage
+from dsl.ir import Conv, Gemm, GroupedGemm, Map, Pool, Stage, TensorType, expressions, loads, reads
 
 SPATIAL = {1: ("w",), 2: ("h", "w"), 3: ("d", "h", "w")}
 
@@ -41,3 +41,24 @@ def axes_of(stage: Stage, rank: int) -> dict[str, tuple[int, ...]]:
     if isinstance(stage, Conv | Pool):
         return image_axes(rank)
     return {**matrix_axes(rank), **image_axes(rank)}
+
+
+def parts_read(stage: Stage, name: str, kind: TensorType) -> tuple[tuple[int, ...], ...]:
+    """The shapes of the parts of a tensor that a typed stage reads, each once; the tensor's own where it is read
+    whole."""
+    if name not in reads(stage):
+        return ()
+    first = (0,) * len(kind.shape)
+    parts: dict[tuple[int, ...], tuple[int, ...]] = {}
+    if any(o.name == name for o in stage.operands):
+        cut = isinstance(stage, Map) and stage.crop is not None
+        parts[(stage.start or first) if cut else first] = stage.crop if cut else kind.shape
+    axes = axes_of(stage, len(stage.type.shape)) if isinstance(stage, Map) else {}
+    for load in (x for e in expressions(stage) for x in loads(e) if x.name == name):
+        if not load.starts:
+            parts.setdefault(first, kind.shape)
+            continue
+        extents = (stage.type.shape[axes[a][0]] for a in load.axes)
+        shape = tuple(d if s is None else e for d, s, e in zip(kind.shape, load.starts, extents, strict=True))
+        parts.setdefault(tuple(s or 0 for s in load.starts), shape)
+    return tuple(parts.values())

@@ -59,10 +59,11 @@ class SetClauses:
 
 @dataclass(frozen=True)
 class ChangeStage:
-    """Write the stage `word` with these clauses in place of the marked stage keyword."""
+    """Write the stage `word` with these clauses in place of the marked stage keyword, without the clauses `left`."""
 
     word: str
     clauses: tuple[Clause, ...]
+    left: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -98,6 +99,13 @@ class DeclareResult:
     """Write `type` after -> for the marked name in `return`."""
 
     type: str
+
+
+@dataclass(frozen=True)
+class ReturnView:
+    """Return the marked result in the shape `view`, by a transform below its stage."""
+
+    view: str
 
 
 @dataclass(frozen=True)
@@ -137,6 +145,7 @@ Fix = (
     | InTwo
     | PadDepth
     | DeclareResult
+    | ReturnView
     | DeclareParameter
     | SetArch
     | MoveUp

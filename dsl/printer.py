@@ -82,6 +82,8 @@ def _clauses(s: Stage) -> list[str]:
         clauses = _conv(s) + _config(s.config)
     elif isinstance(s, Gemm | GroupedGemm):
         clauses = [*_config(s.config), ("pairs", getattr(s, "pairs", False))]
+    elif isinstance(s, Map):
+        clauses = [("crop", _dims(s.crop)), ("from", _dims(s.start))]
     elif isinstance(s, Reduce):
         clauses = [("op", s.op), ("over", ", ".join(s.over)), ("of", _unless_acc(s.of)), ("keepdim", s.keepdim)]
     elif isinstance(s, Normalize):
@@ -159,7 +161,7 @@ def _expression(e: Expr) -> tuple[str, int]:
         # A negative literal binds like an atom: the parser folds a minus that touches its digits.
         return repr(float(e.value)), _ATOM
     if isinstance(e, Load):
-        return (f"{e.name}[{', '.join(e.axes)}]" if e.axes else e.name), _ATOM
+        return (f"{e.name}[{', '.join(e.places)}]" if e.axes else e.name), _ATOM
     if isinstance(e, Ref):
         return e.name, _ATOM
     return _call(e)

@@ -170,8 +170,12 @@ class _Build(Transformer):
     def name(self, c):
         return RefNode(_word(c[0]), None, _span(c[0]))
 
+    def place(self, c):
+        return _word(c[0]), IntNode(int(c[1]), _span(c[1])) if len(c) > 1 else None
+
     def load(self, c):
-        return RefNode(_word(c[0]), tuple(_word(a) for a in c[1:-1]), _span(c[0], c[-1]))
+        axes, starts = zip(*c[1:-1], strict=True)
+        return RefNode(_word(c[0]), axes, _span(c[0], c[-1]), starts=starts)
 
     def call(self, c):
         args = [a for a in c[1:-1] if type(a) is not tuple]
@@ -248,7 +252,7 @@ def _limits(text: str) -> int:
 CLAUSES = (
     *("compute", "tile", "cluster", "schedule", "scheduler", "stages", "swizzle", "backend", "store", "epilogue"),
     *("let", "also", "pairs", "stride", "padding", "dilation", "output_padding", "groups"),
-    *("view", "permute", "pad", "crop", "interleave", "layout", "to", "prepack"),
+    *("view", "permute", "pad", "crop", "from", "interleave", "layout", "to", "prepack"),
     *("op", "over", "of", "keepdim", "eps", "window"),
 )
 _CLAUSE_END = re.compile(rf"\b({'|'.join(CLAUSES)})\b|[}}#\n]")

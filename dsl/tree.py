@@ -53,12 +53,14 @@ class NumberNode:
 
 @dataclass(frozen=True)
 class RefNode:
-    """A name alone (acc or a scalar; axes is None) or a tensor at axes."""
+    """A name alone (acc or a scalar; axes is None) or a tensor at axes; `starts`: the number added to each axis, None
+    where none is written."""
 
     name: Word
     axes: tuple[Word, ...] | None
     span: Span
     depth: int = 1
+    starts: tuple[IntNode | None, ...] = ()
 
 
 @dataclass(frozen=True)

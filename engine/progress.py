@@ -145,8 +145,11 @@ class Display:
         if isinstance(event, events.TrialProposed):
             self._now(f"Trial {event.trial}: {event.change}")
         text = line(event)
-        if text is None:
-            return
+        if text is not None:
+            self.say(text)
+
+    def say(self, text: str) -> None:
+        """Print a line."""
         if self.status is not None:
             self.status.console.print(text, markup=False)
         else:

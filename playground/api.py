@@ -12,16 +12,17 @@ from ninja.errors import HttpError, ValidationError
 from pydantic import ConfigDict, Field
 
 from engine.session.spec import SpecFields, strategies
-from playground import engines, figures, owner_api, profiles
+from playground import engines, exports, figures, owner_api, profiles
 from playground.access import faults, limits, owners, requests, sessions, tries, visitor_keys
 from playground.access.answers import Refused, patient
 from playground.access.bodies import FORM, BodyParser
+from playground.gallery import api as gallery_api
 from playground.language import api as language_api
 from playground.language import examples
 from playground.learn import api as learn_api
 from playground.live import log
 from playground.models import Session, SessionEvent
-from playground.openapi import event_schemas
+from playground.openapi import event_schemas, forms
 from playground.openapi.page import Page
 from playground.reading import api as reading_api
 from playground.rooms import api as rooms_api
@@ -65,15 +66,7 @@ api.add_router("", reading_api.router)
 api.add_router("", learn_api.router)
 api.add_router("", rooms_api.router)
 api.add_router("", sharing_api.router)
-
-
-class SessionMade(Schema):
-    """Keep `control_token` (and `control_url`) secret: whoever has it can stop the session."""
-
-    id: str
-    view_url: str
-    control_url: str
-    control_token: str
+api.add_router("", gallery_api.router)
 
 
 class TryIn(Schema):
@@ -93,7 +86,7 @@ class TryIn(Schema):
     cls: Literal["f32", "tf32", "f16", "bf16"] | None = Field(
         None,
         description="of a kernel: the precision class that it declares and is compared in; one that the session allows,"
-        " or f32. Omitted: the first that the session allows",
+        " or f32. Omitted: the first that the session allows and the module has a limit in",
     )
     change: str = Field("", max_length=tries.LONGEST_CHANGE, description="one line: what is new in it")
 
@@ -200,7 +193,7 @@ def find(request: HttpRequest, session_id: str) -> Session:
 
 @api.post(
     "/sessions",
-    response={201: SessionMade},
+    response={201: forms.SessionMade},
     summary="Start a session",
     description='With an owner token ("Authorization: Bearer TOKEN") the token controls the session too.',
 )
@@ -209,7 +202,9 @@ def start(request: HttpRequest, asked: SpecFields):
     return Status(201, sessions.links(request, session, token))
 
 
-@api.get("/sessions/{session_id}", summary="A session: its request, its state, its best so far")
+@api.get(
+    "/sessions/{session_id}", response=forms.SessionOut, summary="A session: its request, its state, its best so far"
+)
 def show(request: HttpRequest, session_id: str):
     return describe(find(request, session_id))
 
@@ -227,7 +222,8 @@ def read_events(
 
 @api.post(
     "/sessions/{session_id}/commands",
-    response={202: dict},
+    response={202: forms.Commanded},
+    exclude_unset=True,
     summary="The owner's commands: pause, stop, budget, try, profile",
     description="The right comes from the control token, or from the owner token of the session in the header "
     "Authorization. The answer is {kind, ended}. That to a `try` or a `profile` of a paused session has `waits`: "
@@ -240,7 +236,7 @@ def command(request: HttpRequest, session_id: str, body: CommandIn, x_control_to
 
 @api.post(
     "/sessions/{session_id}/key",
-    response={202: dict},
+    response={202: dict[str, str]},
     summary="The owner's key for the endpoint that the session names",
     description="Only while an engine waits for it (event key.wanted). The right comes as for commands. The key is "
     "sealed for that engine and stored nowhere else; the answer is {endpoint}.",
@@ -258,7 +254,11 @@ def look_at(request: HttpRequest, asked: TextIn):
     return tries.looked_at(asked.text, asked.language, tries.entry_of(asked.entry))
 
 
-@api.get("/sessions/{session_id}/blobs/{sha256}", summary="A text of a session by the SHA-256 of its bytes")
+@api.get(
+    "/sessions/{session_id}/blobs/{sha256}",
+    summary="A text of a session by the SHA-256 of its bytes",
+    openapi_extra=forms.not_json("text/plain"),
+)
 def blob(request: HttpRequest, session_id: str, sha256: str):
     session = find(request, session_id)
     rows = session.blobs.filter(sha256=sha256)
@@ -278,6 +278,7 @@ def blob(request: HttpRequest, session_id: str, sha256: str):
 
 @api.get(
     "/sessions/{session_id}/trials/{trial}/profile",
+    response=forms.ProfileOut,
     summary="The profile of a trial",
     description="Of a session that runs: the owner asks for it with the command `profile`. Of one that ended, without "
     "a request: the compiler's resources and the model of the GPU. `source` is profiler | model.",
@@ -286,7 +287,31 @@ def profile_of(request: HttpRequest, session_id: str, trial: int):
     return profiles.of(find(request, session_id), trial)
 
 
-@api.get("/figures/{session_id}", summary="Plotly figures of a session, each with its table: roofline, history, ...")
+@api.get(
+    "/sessions/{session_id}/export",
+    summary="A trial for a GPU machine: program, sources, package, check",
+    openapi_extra=forms.not_json("application/zip", "text/x-python", "application/x-ipynb+json"),
+)
+def export(
+    request: HttpRequest,
+    session_id: str,
+    trial: int | None = Query(None, ge=1, description="by default the session's best"),
+    form: Literal["zip", "modelnew", "notebook"] = Query("zip", alias="as"),
+):
+    session = find(request, session_id)
+    sessions.limited(limits.checks, [limits.address(request)], "exports")
+    try:
+        return exports.zip_of(session, trial) if form == "zip" else exports.file_of(session, trial, form)
+    except exports.ExportError as e:
+        error = f"{str(e)[:1].upper()}{str(e)[1:].removesuffix('.')}."
+        raise Refused(409, error, "Choose a trial with a right program.") from None
+
+
+@api.get(
+    "/figures/{session_id}",
+    summary="Plotly figures of a session, each with its table: roofline, history, ...",
+    openapi_extra=forms.FIGURES,
+)
 def figures_of(
     request: HttpRequest,
     session_id: str,
@@ -324,17 +349,17 @@ def limit_of(
     return {"sentence": figures.limit(find(request, session_id), seq)}
 
 
-@api.get("/examples", summary="Modules and programs to begin with")
+@api.get("/examples", response=forms.Examples, summary="Modules and programs to begin with")
 def list_examples(request: HttpRequest):
     return {"examples": examples.all_examples()}
 
 
-@api.get("/strategies", summary="The strategies of a session, with their options")
+@api.get("/strategies", response=forms.Strategies, summary="The strategies of a session, with their options")
 def list_strategies(request: HttpRequest):
     return {"strategies": strategies()}
 
 
-@api.get("/engines", summary="The engines that run now, and how many sessions wait")
+@api.get("/engines", response=forms.Engines, summary="The engines that run now, and how many sessions wait")
 def list_engines(request: HttpRequest):
     waiting = Session.objects.filter(state=Session.QUEUED).count()
     return {"engines": [engines.describe(e) for e in engines.alive()], "queued": waiting}

@@ -85,9 +85,17 @@ def state_message(session: Session, now: Situation | None = None) -> dict[str, A
     only_gpu = session.device == "cuda" or (able and all(e.serves == "cuda" for e in able))
     position = now.place(session, "cuda" if only_gpu else "")
     if able:
-        text = "Next in the queue." if position == 1 else f"Queued: {position - 1} before this one."
+        text = "Next in the queue." if position == 1 else _behind(position, able)
     elif session.device == "cuda" and now.alive:
         text = "No engine with a GPU is running. Start one there, or ask for a prediction (modelled:h200)."
     else:
         text = "No engine is running. Start one with: manage.py engine"
     return {"state": session.state, "queue": position, "engine": describe(able[0]) if able else None, "text": text}
+
+
+def _behind(position: int, able: list[Engine]) -> str:
+    """The message of a session that is not the next. An engine advances many sessions at once, so one that waits behind
+    others need not wait for their end."""
+    free = sum(max(0, conf.get("UCUTLASS_SESSIONS") - e.sessions) for e in able)
+    then = "It begins with them: an engine runs many at once." if position <= free else "It begins as others end."
+    return f"Queued: {position - 1} before this one. {then}"

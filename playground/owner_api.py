@@ -45,7 +45,30 @@ def make(request: HttpRequest, asked: TokenIn, x_owner_key: str = Header("")):
     return Status(201, {"id": row.id, "label": row.label, "token": token, "key": key})
 
 
-@router.get("/tokens", summary="The owner tokens of a key, or the one that asks, with their sessions")
+class StartedOut(Schema):
+    id: str
+    title: str
+    state: str
+    created: float
+    view_url: str
+
+
+class TokenOut(Schema):
+    """`sessions`: the newest that were started with it."""
+
+    id: str
+    label: str
+    created: float
+    last_used: float | None
+    revoked: float | None
+    sessions: list[StartedOut]
+
+
+class Tokens(Schema):
+    tokens: list[TokenOut]
+
+
+@router.get("/tokens", response=Tokens, summary="The owner tokens of a key, or the one that asks, with their sessions")
 def list_tokens(request: HttpRequest, x_owner_key: str = Header("")):
     return {"tokens": [_row(request, row) for row in _mine(request, x_owner_key)]}
 

@@ -22,6 +22,8 @@ from playground.models import Session
 
 logger = logging.getLogger(__name__)
 FOLDER = conf.ROOT / "playground" / "recordings"
+REHEARSED = "rehearsed"  # the model's name where rules play one (engine.llm.rehearse.MODEL)
+REHEARSAL = "a rehearsal: rules wrote each reply, no model did"
 
 
 def load_all(folder: Path = FOLDER) -> tuple[list[str], list[str]]:
@@ -57,16 +59,18 @@ def load(path: Path) -> str | None:
     if started.source not in record.blobs:
         raise recording.RecordingError("the optimised text is missing from its blobs")
     spec = of_started(started, record.blobs[started.source])
+    source = provenance(path.name, record, started)
+    rehearsed = f", {started.strategy}, rehearsed" if source["led_by"] == REHEARSAL else ""
     with transaction.atomic():
         Session.objects.filter(recorded=True, provenance__file=path.name).delete()
         session = Session(
             id=session_id,
-            title=_title(started, spec["source"]),
+            title=_title(started, spec["source"]) + rehearsed,
             spec=spec,
             recorded=True,
             state=Session.RUNNING,
             created=datetime.fromtimestamp(record.rows[0].t, UTC),
-            provenance=provenance(path.name, record, started),
+            provenance=source,
         )
         session.save(force_insert=True)
         log.write(session, [(row.event, {}, row.t) for row in record.rows])
@@ -84,7 +88,7 @@ def _title(started: events.SessionStarted, source: str) -> str:
 
 def provenance(name: str, log: recording.Recording, started: events.SessionStarted) -> dict[str, Any]:
     """The source of the numbers: {file, date, device, kind, driver, command, led_by}, as far as the log has it.
-    `led_by`: who proposed the candidates if no search did; such a session has no command."""
+    `led_by`: who proposed the candidates if no search did. A session of a coding agent has no command."""
     view = fold(log.rows)
     times = [*view.baselines, *(t.measured for t in view.trials.values() if t.measured is not None)]
     device = next((t.time.get("device", {}) for t in times if t.kind == "measured"), {}) | started.device
@@ -97,5 +101,12 @@ def provenance(name: str, log: recording.Recording, started: events.SessionStart
         "kind": started.device.get("kind", ""),
         "driver": device.get("driver", ""),
         "command": "" if agent else device.get("command") or "python -m engine optimize",
-        "led_by": "a coding agent over MCP" if agent else "",
+        "led_by": "a coding agent over MCP" if agent else _models(log),
     }
+
+
+def _models(log: recording.Recording) -> str:
+    """The models that answered the session's turns; "" if none was asked."""
+    answered = (e for e in (row.event for row in log.rows) if isinstance(e, events.Answered))
+    names = dict.fromkeys(e.model for e in answered if e.model)
+    return ", ".join(REHEARSAL if name == REHEARSED else f"the model {name}" for name in names)

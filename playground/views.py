@@ -4,7 +4,7 @@ playground.html   boot = {fork: null | FORK, examples, engines, queued, limits, 
                    descriptions}
                   FORK = {id, title, spec, text, source_kind, refused?: {reason, line}}
 session.html      boot = {session: as GET /api/sessions/<id>, view_url, ws_path, words, control: null | {token, url,
-                   pinned}}; card = {url, image, text}
+                   pinned}, texts, sentences}; card = {url, image, text}
 language.html     sections, groups: as playground.language.reference gives them; language_word.html: a code's or a
 word's page
 error.html        status, title, text
@@ -20,6 +20,8 @@ from django.db import connection
 from django.http import Http404, HttpRequest, HttpResponse, JsonResponse
 from django.shortcuts import render
 from django.urls import reverse
+from django.utils import translation
+from django.utils.translation import gettext
 from django.views.decorators.clickjacking import xframe_options_sameorigin
 from django.views.decorators.http import require_safe
 
@@ -28,8 +30,9 @@ from engine.session.spec import strategies
 from playground import api, conf, engines, exports
 from playground.access import answers, limits, requests, tokens
 from playground.language import examples, reference
+from playground.learn.writing.reader import LANGUAGES
 from playground.models import Session
-from playground.sharing import cards, snapshots
+from playground.sharing import cards, session_words, snapshots
 from playground.words import writer
 
 CARD_READERS = (
@@ -85,7 +88,9 @@ def find(request: HttpRequest, link: str, **key: str) -> Session:
     return session
 
 
-def _session(request: HttpRequest, session: Session, token: str | None, *, framed: bool = False) -> HttpResponse:
+def _session(
+    request: HttpRequest, session: Session, token: str | None, *, framed: bool = False, language: str = "en"
+) -> HttpResponse:
     url = request.build_absolute_uri(reverse("session", args=[session.id]))
     boot = {
         "session": api.describe(session),
@@ -93,14 +98,20 @@ def _session(request: HttpRequest, session: Session, token: str | None, *, frame
         "ws_path": f"/ws/s/{session.id}",
         "words": vocabulary(),
         "control": {"token": token, "url": request.build_absolute_uri(), "pinned": session.pinned} if token else None,
+        "texts": session_words.texts(language),
+        "sentences": session_words.sentences(language),
     }
     card = {"url": url, "image": request.build_absolute_uri(reverse("card", args=[session.id]))}
     card["text"] = cards.sentence(session)
     good, runs = snapshots.runs_of(session)
-    context = {"boot": boot, "session": boot["session"], "card": card, "good": good, "runs": runs}
+    context = {"boot": boot, "session": boot["session"], "card": card, "runs": runs, "page_language": language}
     asks = any(s["name"] == session.spec.get("strategy") and s["asks"] for s in strategies())
     context |= {"owner": bool(token), "framed": framed, "writes": asks and session.state != Session.ENDED}
-    return render(request, "session.html", context)
+    with translation.override(language):
+        context["reproduced"] = gettext("{n} of {all}").format(n=good, all=runs)
+        response = render(request, "session.html", context)
+    response["Content-Language"] = language
+    return response
 
 
 @require_safe
@@ -114,8 +125,10 @@ def session(request: HttpRequest, session_id: str) -> HttpResponse:
 @require_safe
 @private
 def framed(request: HttpRequest, session_id: str) -> HttpResponse:
-    """The session's page without the site's header, for a frame in a page of ours."""
-    return _session(request, find(request, session_id, id=session_id), None, framed=True)
+    """The session's page without the site's header, for a frame in a page of ours; with ?lang=ko it speaks Korean."""
+    language = request.GET.get("lang", "")
+    language = language if language in LANGUAGES else "en"
+    return _session(request, find(request, session_id, id=session_id), None, framed=True, language=language)
 
 
 @require_safe

@@ -8,19 +8,22 @@ so its time is their sum; each product (a convolution as its implicit one) is pr
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from dataclasses import replace
 
 from dsl import ir
+from dsl.axes import parts_read
 from dsl.functions import EVERY
+from dsl.lower.plan.buffers import aliases
 from dsl.printer import word_of
 from dsl.rules import legal, normalized
 from sol.hardware import Hardware
 from sol.model.convolution import convolution_time, implicit
 from sol.model.eager import predict_eager
+from sol.model.launches import kernels
 from sol.model.prediction import Attainable, StageTime, queued, stream_ms
 from sol.model.rowmajor import rowmajor_time
-from sol.model.tiles import LAUNCH_MS, Product, TileTime, Tiling, tile_time
+from sol.model.tiles import GAP_MS, LAUNCH_MS, Product, TileTime, Tiling, tile_time
 
 # Vector FLOPs per element for normalising a product's rows in its registers: 32768 x 1024 x 4096 in tf32 took 0.843 ms
 # with the cooperative schedule, where nothing hides this work, and 0.743 ms with pingpong.
@@ -205,14 +208,18 @@ def _product(program: ir.Program, stage: ir.Collective, hw: Hardware) -> StageTi
     note = (
         f"{time.tiles} tiles in {time.waves} wave{'s' if time.waves > 1 else ''}, {time.busy:.0%} of the SMs' time used"
     )
+    more = kernels(program, stage) - 1
     parts = {
-        "launch": time.launch_ms,
+        "launch": time.launch_ms + more * GAP_MS,
         "fill": time.fill_ms,
         "main": time.main_ms,
         "epilogue": time.epilogue_ms,
         "reduction": time.reduction_ms,
     }
-    return StageTime(stage.name, word_of(stage), time.ms, time.bound_by, parts, p.flops, time.hbm_bytes, note)
+    launches = time.launches + more
+    note += f", {launches} kernels" if launches > 1 else ""
+    ms = time.ms + more * GAP_MS
+    return StageTime(stage.name, word_of(stage), ms, time.work_by, parts, p.flops, time.hbm_bytes, note)
 
 
 # Vector FLOPs per input element of a stage's own operation, without its expressions: one addition or comparison for a
@@ -223,7 +230,7 @@ _OWN_FLOPS = {"reduce": 1.0, "normalize": 5.0}
 def _vector_flops(program: ir.Program, stage: ir.Stage) -> float:
     """Vector FLOPs of a stage that runs in a generated kernel; a pool counts its window, a copy nothing."""
     x = program.type_of(stage.operands[0].name)
-    full = float(max(x.elements, stage.type.elements))
+    full = float(stage.type.elements if isinstance(stage, ir.Map) else max(x.elements, stage.type.elements))
     flops = _epilogue_cost(stage, program, full)[0] + _OWN_FLOPS.get(word_of(stage), 0.0)
     if isinstance(stage, ir.Pool):
         flops += math.prod(stage.window or x.shape[2:]) * stage.type.elements / full
@@ -236,7 +243,7 @@ def _own(program: ir.Program, stage: ir.Stage, hw: Hardware) -> StageTime:
     kind = word_of(stage)
     if isinstance(stage, ir.Transform) and stage.prepack:
         return StageTime(stage.name, kind, 0.0, "launch", {}, note="prepacked once a weight version, not timed")
-    read = float(sum(program.type_of(name).bytes for name in ir.reads(stage)))
+    read = float(sum(_read([stage], name, program.type_of(name)) for name in ir.reads(stage)))
     written = float(stage.type.bytes + sum(a.type.bytes for a in stage.also))
     ms = stream_ms(read, written, hw)
     flops, products = _vector_flops(program, stage), 0.0
@@ -244,19 +251,28 @@ def _own(program: ir.Program, stage: ir.Stage, hw: Hardware) -> StageTime:
         shape = ir.conv_shape(program, stage)
         products = 2.0 * shape.l * shape.m * shape.n * shape.k
     computed = LAUNCH_MS + products / (0.6 * hw.vector_peak("f32")) * 1e3
-    bound = "vector" if computed > ms else "memory" if ms > 2 * LAUNCH_MS else "launch"
-    ms = max(ms, computed)
+    bound, main = "vector" if computed > ms else "memory", max(ms, computed) - LAUNCH_MS
+    launches = kernels(program, stage)
+    launch = LAUNCH_MS + (launches - 1) * GAP_MS
+    note = f", {launches} kernels" if launches > 1 else ""
     x = program.type_of(stage.operands[0].name)
     return StageTime(
         stage.name,
         kind,
-        ms,
+        launch + main,
         bound,
-        {"launch": LAUNCH_MS, "main": ms - LAUNCH_MS},
+        {"launch": launch, "main": main},
         flops + products,
         read + written,
-        f"{x} to {stage.type}" if x.shape != stage.type.shape else f"{x.dtype.value} to {stage.type.dtype.value}",
+        (f"{x} to {stage.type}" if x.shape != stage.type.shape else f"{x.dtype.value} to {stage.type.dtype.value}")
+        + note,
     )
+
+
+def _read(stages: Iterable[ir.Stage], name: str, kind: ir.TensorType) -> float:
+    """The bytes of a tensor that stages read, at most all of it. Parts that two maps read in common count twice."""
+    parts = [math.prod(part) for s in stages for part in parts_read(s, name, kind)]
+    return min(kind.elements, sum(parts)) * kind.dtype.bits / 8
 
 
 def _limit_ms(program: ir.Program, stages: Iterable[StageTime], hw: Hardware) -> float:
@@ -264,8 +280,9 @@ def _limit_ms(program: ir.Program, stages: Iterable[StageTime], hw: Hardware) ->
     takes longer, each external tensor read once and each result written once at the copy rate."""
     prepacked = {s.name for s in program.stages if isinstance(s, ir.Transform) and s.prepack}
     outside = {p.name for p in program.params} | prepacked
-    read = {n for s in program.stages if s.name not in prepacked for n in ir.reads(s)} & outside
-    moved = sum(program.type_of(n).bytes for n in read) + sum(t.bytes for t in program.result_types)
+    run = [s for s in program.stages if s.name not in prepacked]
+    read = {n for s in run for n in ir.reads(s)} & outside
+    moved = sum(_read(run, n, program.type_of(n)) for n in read) + sum(t.bytes for t in program.result_types)
     types = legal.types_of(program)
     products = 0.0
     for s, time in zip(program.stages, stages, strict=True):
@@ -287,7 +304,11 @@ def _above(limit: float, stages: tuple[StageTime, ...]) -> tuple[StageTime, ...]
     return (*stages[:at], s, *stages[at + 1 :])
 
 
-def _stage(program: ir.Program, stage: ir.Stage, hw: Hardware) -> StageTime:
+def _stage(program: ir.Program, stage: ir.Stage, hw: Hardware, free: Collection[str]) -> StageTime:
+    """`free`: stages that launch nothing."""
+    if stage.name in free:
+        note = f"the bytes of {stage.operands[0].name} in another shape, no kernel"
+        return StageTime(stage.name, word_of(stage), 0.0, "launch", {}, note=note)
     if legal.configured(stage, legal.types_of(program)):
         return _product(program, stage, hw)
     source = next((s for s in program.stages if isinstance(stage, ir.Normalize) and s.name == stage.x.name), None)
@@ -301,7 +322,8 @@ def predict(program: ir.Program, hw: Hardware) -> Attainable:
 
     Raises HardwareError when the device has no units of a stage's compute type.
     """
-    stages = queued(_stage(program, s, hw) for s in program.stages)
+    free = aliases(program)
+    stages = queued(_stage(program, s, hw, free) for s in program.stages)
     stages = _above(_limit_ms(program, stages, hw), stages)
     longest = max(stages, key=lambda s: s.ms)
     notes = [f"{s.name}: {s.note}" for s in stages if s.note]

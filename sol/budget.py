@@ -25,6 +25,11 @@ def launch_binds(t_sol_ms: float) -> bool:
     return 0 < t_sol_ms < LAUNCH_MS / 4
 
 
+def gap_says_nothing(ms: float, g: float | None) -> bool:
+    """Return True for a time and its gap whose limit is hidden by the launch of a kernel; False without a gap."""
+    return bool(g) and launch_binds(ms / g)
+
+
 def times_limit(g: float, t_sol_ms: float) -> str:
     """A gap in words: `1.40 times the limit`."""
     return "bound by launches" if launch_binds(t_sol_ms) else f"{g:.2f} times the limit"

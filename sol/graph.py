@@ -17,6 +17,8 @@ DTYPE_BYTES = {
     "f64": 8, "f32": 4, "f16": 2, "bf16": 2, "e4m3": 1, "e5m2": 1,
     "i64": 8, "i32": 4, "i16": 2, "i8": 1, "u8": 1, "bool": 1, "c64": 8, "c128": 16,
 }  # fmt: skip
+# Operations whose results are parts of their first tensor, each an interval along one axis.
+SLICES = ("slice", "narrow", "chunk", "split", "split_with_sizes")
 
 
 @dataclass(frozen=True)

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from math import ceil
 
 from dsl import ir
+from dsl.lower.plan.buffers import aliases
 from sol.attainable import product_of
 from sol.levers import Lever
 from sol.triage import Outcome
@@ -41,7 +42,8 @@ def tried(program: ir.Program, sms: int = 132) -> frozenset[str]:
             actions.add("fuse_pointwise")
         if isinstance(s, ir.Transform) and s.pad is not None:
             actions.add("align")
-    if not any(_copies(s, program) for s in program.stages):
+    free = aliases(program)
+    if not any(s.name not in free and _copies(s, program) for s in program.stages):
         actions.add("drop_copy")
     return frozenset(actions)
 

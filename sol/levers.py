@@ -165,9 +165,10 @@ class _Levers:
         later |= written.intersection(self.graph.outputs)
         least = sum(self.graph.tensors[n].bytes for n in touched if n not in written or n in later)
         moved = sum(self.stage[o.name].bytes for o in group)
+        names = [canonical(o.op) for o in group[:5]] + ["..."] * (len(group) > 5)
         self.add(
             "fuse_pointwise",
-            f"Run {', '.join(canonical(o.op) for o in group[:5])}{', ...' if len(group) > 5 else ''} as one kernel",
+            f"Run {', '.join(names)} as one kernel",
             f"saves {_mb(max(0.0, moved - least))}: each op now writes what the next one reads",
             sum(self.stage[o.name].ms for o in group) - stream_ms(least, 0, self.hw),
             group[0].name,

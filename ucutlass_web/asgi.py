@@ -16,7 +16,7 @@ from playground.access.intake import bound_requests, take_in_crowds  # noqa: E40
 from playground.access.origins import Sockets  # noqa: E402
 from playground.access.redaction import redact_access_log  # noqa: E402
 from playground.live.sockets import session_socket, unknown_socket  # noqa: E402
-from playground.rooms.consumer import RoomConsumer  # noqa: E402
+from playground.rooms.socket.consumer import RoomConsumer  # noqa: E402
 
 no_core_dumps()  # this process has visitors' keys in memory, each for one request
 redact_access_log()

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 
 from dsl import foreign_idioms
 from dsl.arch import FLOATS
+from dsl.check.space import Space, shape_text
 from dsl.diagnostics import MAX_LISTED, Diagnostic, closest, listing
 from dsl.fixes import (
     DeclareParameter,
@@ -29,41 +30,6 @@ MAX_INLINED_DEPTH = 64
 F32_MAX = 3.4028234663852886e38
 
 Report = Callable[[Diagnostic], None]
-
-
-@dataclass(frozen=True)
-class Space:
-    """The index space of an expression: the shape of its elements, and the positions of each named axis.
-
-    `product`: the elements come from a gemm, so row and column reductions and triu, tril are allowed. `pairs`: there
-    is an `acc2`. `scaled`: acc was divided by the largest magnitude of its row; `acc2` is that magnitude, and row_max
-    can store it. `spoken`: the word for acc in messages.
-    """
-
-    shape: tuple[int, ...]
-    axes: dict[str, tuple[int, ...]]
-    product: bool = False
-    pairs: bool = False
-    scaled: bool = False
-    spoken: str = "product"
-
-    def dims(self, names) -> tuple[int, ...]:
-        return tuple(self.shape[i] for name in names for i in self.axes[name])
-
-    def fitting(self, tensor: TensorType) -> list[str]:
-        """The axes at which `tensor` can be read here: `['[m]', '[n]']` for a vector when M == N."""
-        names, readings = list(self.axes), {}
-        for bits in range(1, 2 ** len(names)):
-            chosen = [a for i, a in enumerate(names) if bits >> i & 1]
-            at = tuple(i for a in chosen for i in self.axes[a])
-            if at == tuple(sorted(set(at))) and self.dims(chosen) == tensor.shape:
-                readings.setdefault(at, []).append(chosen)
-        best = [min(ways, key=lambda w: (len(self.shape) > 3 and "c" not in w, len(w))) for ways in readings.values()]
-        return [f"[{', '.join(w)}]" for w in best]
-
-
-def shape_text(shape: tuple[int, ...]) -> str:
-    return f"[{', '.join(map(str, shape))}]"
 
 
 _ROW_SCALE = write_clause("also", "s = row_max(acc2)")
@@ -97,6 +63,7 @@ class Expressions:
     nearest: Callable[[str, Collection[str]], str | None] = closest
     used: set[str] = field(default_factory=set)
     parts: dict[str, _Part] = field(default_factory=dict)
+    role: str = ""
 
     def check(self, node: ExprNode, role: str = "epilogue", outermost: bool = True) -> Expr:
         """The typed expression. Unknown names become 0, so that the rest is still checked.
@@ -104,6 +71,7 @@ class Expressions:
         `role` names the expression in messages. `outermost`: the outermost call may be a reduction.
         """
         self._start()
+        self.role = role
         outermost = outermost and not (role == "epilogue" and self.space is not None and self.space.scaled)
         top = node
         while isinstance(top, ParenNode):
@@ -189,7 +157,9 @@ class Expressions:
             return Number(0.0, node.span)
         self.used.add(name)
         self._in_row(node)
-        load = Load(name, tuple(a.text for a in node.axes or ()), node.span)
+        starts = tuple(None if s is None else s.value for s in node.starts)
+        starts = starts if any(s is not None for s in starts) else ()
+        load = Load(name, tuple(a.text for a in node.axes or ()), starts, node.span)
         tensor = self.scope[name]
         if tensor is None:
             return load
@@ -206,7 +176,8 @@ class Expressions:
 
     def _acc(self, node: RefNode) -> Acc:
         second = node.name.text == "acc2"
-        self.reads_acc = True
+        before = self.space is not None and self.space.before
+        self.reads_acc |= not (second and before and self.role == "epilogue")
         if node.axes is not None:
             message = f"{node.name.text} is already the element here"
             self._error("E302", message, node.span, _alone(node.name.text))
@@ -216,7 +187,7 @@ class Expressions:
             elif not self.of_row:
                 message = "acc2 is the largest magnitude of acc's row: a result of its own, one value a row"
                 self._error("E313", message, node.span, _ROW_SCALE)
-        elif second and self.space is not None and not self.space.pairs:
+        elif second and self.space is not None and not (self.space.pairs or before):
             help: Help | str = "this stage has acc only"
             if self.space.product:
                 help = help_of("add pairs to the clauses of this stage", SetClauses((("pairs", ""),)))
@@ -252,8 +223,30 @@ class Expressions:
             self._error("E306", f"axes stand in the order {known}, each once", node.span, help)
             return
         needed = space.dims(load.axes)
-        if needed != tensor.shape:
+        if load.starts:
+            self._part(node, load, tensor, space)
+        elif needed != tensor.shape:
             self._wrong_axes(node, load, tensor, needed, space)
+
+    def _part(self, node: RefNode, load: Load, tensor: TensorType, space: Space) -> None:
+        """Check a part of a tensor, `x[m, n + 512]`: it lies within the tensor."""
+        whole = f"{load.name}[{', '.join(load.axes)}]"
+        if not space.parts:
+            message = f"only a map reads a part of a tensor; {self.stage} reads {load.name} whole"
+            self._error("E306", message, node.span, help_of(whole, Rewrite(whole)))
+            return
+        if len(tensor.shape) != len(load.axes) or any(len(space.axes[a]) != 1 for a in load.axes):
+            message = f"a part needs a name for each axis; {load.name} is {tensor}"
+            self._error("E302", message, node.span, f"axes are {listing(space.axes)}")
+            return
+        for axis, extent, size, start in zip(node.axes, space.dims(load.axes), tensor.shape, load.starts, strict=True):
+            if start is None and extent != size:
+                message = f"{load.name} has {size:,} elements along {axis.text}, and {self.stage} has {extent:,}"
+                self._error("E302", message, axis.span, f"`{axis.text} + 0` reads the first {extent:,}")
+            elif start is not None and start + extent > size:
+                message = f"{axis.text} + {start:,} ends at {start + extent:,}; {load.name} has {size:,} elements there"
+                help = f"at most {axis.text} + {size - extent:,}" if extent <= size else None
+                self._error("E302", message, axis.span, help)
 
     def _wrong_axes(self, node: RefNode, load: Load, tensor: TensorType, needed: tuple[int, ...], space: Space) -> None:
         name = load.name
@@ -358,11 +351,20 @@ class Expressions:
                 message = "row_max must be the outermost call of an also, which stores one value a row"
                 self._error("E312", message, node.fn.span, _ROW_SCALE)
         elif self.space is not None and not self.space.product:
-            help = "y = reduce(x) { op sum  over n } reduces any tensor"
-            self._error(
-                "E312", f"{name} reduces the rows or columns of a gemm; this stage is not a gemm", node.fn.span, help
-            )
+            message = f"{name} reduces the rows or columns of a gemm; this stage is not a gemm"
+            self._error("E312", message, node.fn.span, self._reduce_after(name))
         elif not outermost:
             help = f"also part = {name}(...), or {name} around the whole epilogue; a map can read its result"
             message = f"{name} is inside an expression; its result is complete only after the whole row or column"
             self._error("E312", message, node.fn.span, help)
+
+    def _reduce_after(self, fn: str) -> str:
+        """The help for a stage whose epilogue cannot reduce: the stage after it that does, over this stage's axes."""
+        axes = list(self.space.axes)
+        if "n" in axes:
+            over = "m" if fn.startswith("col") else "n"
+        else:
+            over = ", ".join(a for a in axes if a not in ("b", "c")) or "c"
+        op = fn.partition("_")[2]
+        stage = f"r = reduce({self.stage}) {{ op {op}  over {over} }}"
+        return f"a stage after it: {stage}; the axes are {listing(axes)}"

@@ -8,8 +8,8 @@ from dsl import arch as arches
 from dsl.axes import matrix_axes
 from dsl.check.configure import check_config, read_config
 from dsl.check.context import Clauses, Context, Typed, spans
-from dsl.check.expressions import Space
 from dsl.check.shapes import aligned, product_shape
+from dsl.check.space import Space
 from dsl.check.tail import TAIL, Tail, read_tail
 from dsl.fixes import DeclareParameter, SetClauses, help_of
 from dsl.ir import NCHW, DType, Gemm, GroupedGemm, TensorType, expressions, loads

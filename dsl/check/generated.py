@@ -7,14 +7,26 @@ from dataclasses import replace
 from dsl import arch as arches
 from dsl.axes import image_axes, matrix_axes
 from dsl.check.context import Clauses, Context, Typed, spans
-from dsl.check.expressions import Space, shape_text
-from dsl.check.tail import TAIL, expressions, is_auto, read_tail, record_reads
+from dsl.check.space import Space, shape_text
+from dsl.check.tail import TAIL, Tail, expressions, is_auto, read_tail, record_reads
 from dsl.diagnostics import listing
-from dsl.fixes import Clause, Help, LeaveOut, Rewrite, SetClauses, help_of, leave_clause, or_else, write_clause, written
+from dsl.fixes import (
+    ChangeStage,
+    Clause,
+    Help,
+    LeaveOut,
+    Rewrite,
+    SetClauses,
+    help_of,
+    leave_clause,
+    or_else,
+    write_clause,
+    written,
+)
 from dsl.ir import NCHW, NORMALIZATIONS, REDUCTIONS, Acc, DType, Map, Normalize, Operand, Pool, Reduce, TensorType
 from dsl.tree import NumberNode, StageNode, Word
 
-MAP_CLAUSES = TAIL
+MAP_CLAUSES = ("crop", "from", *TAIL)
 REDUCE_CLAUSES = ("op", "over", "of", "keepdim", *TAIL)
 NORMALIZE_CLAUSES = ("op", "over", "of", "groups", "eps", *TAIL)
 POOL_CLAUSES = ("op", "window", "stride", "padding", *TAIL)
@@ -52,12 +64,34 @@ def map_(ctx: Context, node: StageNode, operands: list[Typed], clauses: Clauses)
     """The typed stage; `type` is None after an error."""
     (x, t) = operands[0]
     t = _input(ctx, node, x, t)
-    space = None if t is None else Space(t.shape, both_axes(len(t.shape)), spoken="element")
+    crop, start = _part(ctx, clauses, t)
+    if t is not None and "crop" in clauses:
+        t = None if crop is None else TensorType(t.dtype, crop, t.layout)
+    space = None if t is None else Space(t.shape, both_axes(len(t.shape)), parts=True, spoken="element")
     tail = read_tail(ctx, node, clauses, space, t)
-    if isinstance(tail.epilogue, Acc) and not tail.also:
+    if isinstance(tail.epilogue, Acc) and not tail.also and crop is None:
+        _computes_nothing(ctx, node, x.name, t, tail)
+    return Map(
+        name=node.name.text, x=x, crop=crop, start=start, span=node.span, clauses=spans(node), **tail.fields
+    )  # fmt: skip
+
+
+def _computes_nothing(ctx: Context, node: StageNode, x: str, t: TensorType | None, tail: Tail) -> None:
+    """Report a map without an expression: it does nothing, or what a transform is for."""
+    clauses: list[Clause] = []
+    if t is not None and tail.store_layout not in (None, t.layout):
+        clauses.append(("layout", tail.store_layout))
+    if t is not None and tail.store not in (None, t.dtype):
+        clauses.append(("to", tail.store.value))
+    if not clauses:
         help = or_else(_block(("epilogue", "relu(acc)")), "a transform for another type or layout")
         ctx.error("E116", "this map changes nothing", node.span, help)
-    return Map(name=node.name.text, x=x, span=node.span, clauses=spans(node), **tail.fields)
+        return
+    what = " and ".join({"layout": "layout", "to": "type"}[word] for word, _ in clauses)
+    stage = f"{node.name.text} = transform({x}) {{ {written(tuple(clauses))} }}"
+    fix = ChangeStage("transform", tuple(clauses), ("epilogue", "store", "let"))
+    message = f"this map computes nothing; it changes the {what} alone"
+    ctx.error("E116", message, node.span, help_of(f"write it as a transform: {stage}", fix))
 
 
 def reduce(ctx: Context, node: StageNode, operands: list[Typed], clauses: Clauses) -> Reduce:
@@ -141,11 +175,11 @@ def normalize(ctx: Context, node: StageNode, operands: list[Typed], clauses: Cla
         _params(ctx, node, op, t, at, params)
     else:
         at = None if t is None or op is None else at
-    space = None if t is None else Space(t.shape, both_axes(len(t.shape)), spoken="normalised element")
+    space = None if t is None else Space(t.shape, both_axes(len(t.shape)), spoken="normalised element", before=True)
     stores = arches.FLOATS
     if op == "absmax":
         stores = SCALED
-        space = None if space is None else replace(space, scaled=True)
+        space = None if space is None else replace(space, scaled=True, before=False)
     tail = read_tail(ctx, node, clauses, space, t if at is not None else None, stores)
     return Normalize(
         name=node.name.text, x=x, op=op or "softmax", over=over, params=tuple(o for o, _ in params), of=of,
@@ -192,6 +226,32 @@ def pool(ctx: Context, node: StageNode, operands: list[Typed], clauses: Clauses)
 
 
 # ---- parts ----
+
+
+def _part(
+    ctx: Context, clauses: Clauses, t: TensorType | None
+) -> tuple[tuple[int, ...] | None, tuple[int, ...] | None]:
+    """`crop` and `from` of a map: the shape of the part of x that it reads, and the part's first element (None: x's
+    own). None for both without a crop or after an error."""
+    crop, start = ctx.sizes(clauses, "crop", None, 1, ""), ctx.sizes(clauses, "from", None, 0, "")
+    if "from" in clauses and "crop" not in clauses:
+        help = "crop gives the shape of the part that begins there"
+        ctx.error("E117", "from is the first element of a crop, and this map has none", clauses["from"].span, help)
+    if crop is None or t is None:
+        return None, None
+    for name, sizes in (("crop", crop), ("from", start)):
+        if sizes is not None and len(sizes) != len(t.shape):
+            message = (
+                f"{name} gives {len(sizes)} size{'s'[: len(sizes) != 1]}; {shape_text(t.shape)} has {len(t.shape)}"
+            )
+            ctx.error("E117", message, clauses[name].span)
+            return None, None
+    for size, first, whole in zip(crop, start or (0,) * len(crop), t.shape, strict=True):
+        if first + size > whole:
+            message = f"{size:,} elements from {first:,} on end at {first + size:,}; the axis has {whole:,}"
+            ctx.error("E117", message, clauses["crop"].span, f"at most {max(0, whole - first):,}")
+            return None, None
+    return crop, start if start is not None and any(start) else None
 
 
 def _block(*clauses: Clause) -> Help:

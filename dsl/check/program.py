@@ -15,25 +15,24 @@ from dsl.check.configure import check_guarded, check_one_back_end
 from dsl.check.context import Context
 from dsl.check.families import FAMILIES, OPS
 from dsl.check.gemm import GEMM_CLAUSES
+from dsl.check.promises import mismatch
 from dsl.check.tail import RESERVED, another_name
 from dsl.check.transform import CHANGES, IN_TWO, TRANSFORM_CLAUSES
 from dsl.diagnostics import MAX_LISTED, Diagnostic, ProgramError, closest, listing
 from dsl.fixes import (
     ChangeStage,
-    DeclareResult,
     Help,
     LeaveOut,
     MoveUp,
     ReturnLast,
     Rewrite,
     SetArch,
-    SetClauses,
     did_you_mean,
     help_of,
     leave_clause,
     or_else,
 )
-from dsl.ir import NCHW, Operand, Param, Program, Span, Stage, TensorType
+from dsl.ir import Operand, Param, Program, Span, Stage, TensorType
 from dsl.syntax import parse
 from dsl.tree import ArchNode, GuardNode, LaunchNode, OperandNode, ProgramNode, ReturnNode, StageNode, Word, head_of
 
@@ -302,7 +301,9 @@ class _Checker:
                     self.error("E407", f"{name.text} is prepacked, so it is not computed in each call", name.span, help)
                 actual, declared = ctx.types.get(name.text), types[i] if i < len(types) else None
                 if actual is not None and declared is not None and actual != declared:
-                    self.mismatch(name, actual, declared)
+                    writer = ctx.writer.get(name.text, name.text)
+                    stage = next((s for s in self.stages if s.name == writer), None)
+                    mismatch(ctx, stage, name, actual, declared)
             elif name.text in ctx.types:
                 ctx.used.add(name.text)
                 self.error("E404", f"{name.text} is a parameter; results are stages", name.span)
@@ -310,25 +311,6 @@ class _Checker:
                 near = ctx.closest(name.text, written)
                 self.error("E404", f"`{name.text}` is not a stage", name.span, did_you_mean(near))
         return tuple(n.text for n in names)
-
-    def mismatch(self, name: Word, actual: TensorType, declared: TensorType) -> None:
-        writer = self.ctx.writer.get(name.text, name.text)
-        stage = next((s for s in self.stages if s.name == writer), None)
-        casts = stage is not None and "to" in FAMILIES[_word_of(stage)].clauses
-        if actual.shape != declared.shape:
-            message = f"{name.text} is {actual}; the program promises {declared}"
-            self.error("E110", message, name.span, _promise(actual))
-        elif actual.dtype is not declared.dtype:
-            to = declared.dtype.value
-            converted = help_of(f"to {to}", SetClauses((("to", to),)))
-            if not casts:
-                converted = help_of(f"store {to} in {writer}", SetClauses((("store", to),), writer))
-            message = f"{name.text} is {actual}; the program promises {declared}"
-            self.error("E110", message, name.span, or_else(converted, _promise(actual)))
-        if actual.layout != NCHW and actual.shape == declared.shape:
-            fix = SetClauses((("layout", NCHW) if casts else ("store", f"{declared.dtype.value} {NCHW}"),), writer)
-            message = f"results are row-major; {name.text} is {actual.layout}"
-            self.error("E111", message, name.span, help_of(f"{fix.text} in {writer}", fix))
 
     def unused(self, nodes: list[StageNode], results: tuple[str, ...]) -> None:
         ctx = self.ctx
@@ -355,18 +337,5 @@ class _Checker:
                     self.error("E403", f"no result needs {n.text}", n.span, _UNREAD)
 
 
-def _promise(actual: TensorType) -> Help:
-    """The help that writes the type of a result after ->."""
-    declared = str(TensorType(actual.dtype, actual.shape))
-    return help_of(f"-> {declared}", DeclareResult(declared))
-
-
 def _also(node: StageNode) -> list[Word]:
     return [c.value.name for c in node.clauses if c.keyword.text == "also"]
-
-
-def _word_of(stage: Stage) -> str:
-    """The keyword of a typed stage: gemm, conv2d, ..."""
-    return getattr(stage, "word", None) or {"GroupedGemm": "grouped_gemm"}.get(
-        type(stage).__name__, type(stage).__name__.lower()
-    )

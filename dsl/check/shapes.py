@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from dsl.arch import BYTES, COMPUTE_FOR
-from dsl.check.expressions import shape_text
+from dsl.check.space import shape_text
 from dsl.fixes import Help, PadDepth, Rewrite, help_of, transform_first
 from dsl.functions import REDUCTIONS
 from dsl.ir import NCHW, Call, DType, Gemm, GroupedGemm, Operand, TensorType, expressions, loads

@@ -6,7 +6,8 @@ from dataclasses import dataclass
 
 from dsl import arch as arches
 from dsl.check.context import Clauses, Context
-from dsl.check.expressions import Expressions, Space
+from dsl.check.expressions import Expressions
+from dsl.check.space import Space
 from dsl.diagnostics import listing
 from dsl.fixes import Help, Rewrite, help_of, leave_clause, or_else, write_clause
 from dsl.functions import REDUCTIONS

@@ -6,10 +6,21 @@ from math import prod
 
 from dsl import arch as arches
 from dsl.check.context import LAYOUTS, MAX_RANK, Clauses, Context, Typed, dims, spans
-from dsl.check.expressions import shape_text
+from dsl.check.space import shape_text
 from dsl.diagnostics import listing
-from dsl.fixes import Help, InTwo, LeaveClauses, SetClauses, help_of, leave_clause, or_else, write_clause
+from dsl.fixes import (
+    Help,
+    InTwo,
+    LeaveClauses,
+    SetClauses,
+    help_of,
+    leave_clause,
+    or_else,
+    transform_first,
+    write_clause,
+)
 from dsl.ir import NCHW, DType, TensorType, Transform
+from dsl.ir.views import view_strides
 from dsl.tree import StageNode, Word
 
 TRANSFORM_CLAUSES = ("interleave", "view", "permute", "pad", "crop", "layout", "to", "prepack")
@@ -53,7 +64,7 @@ def transform(ctx: Context, node: StageNode, operands: list[Typed], clauses: Cla
     if not set(clauses) & set(CHANGES):
         ctx.error("E116", "this transform changes nothing", node.span, "for example { to f16 } or { layout nhwc }")
     if t is not None:
-        t = _reshaped(ctx, clauses, t, view, permute, pad, crop)
+        t = _reshaped(ctx, clauses, x.name, t, view, permute, pad, crop)
     if t is not None and layout is not None and not ctx.layout_fits(clauses["layout"].value, len(t.shape)):
         t = None
     if to is not None and t is not None:
@@ -115,7 +126,7 @@ def _interleave(ctx: Context, node: StageNode, operands: list[Typed], clauses: C
     return TensorType(ta.dtype, tuple(2 * d if i == row else d for i, d in enumerate(ta.shape)))
 
 
-def _reshaped(ctx: Context, clauses: Clauses, t: TensorType, view, permute, pad, crop) -> TensorType | None:
+def _reshaped(ctx: Context, clauses: Clauses, x: str, t: TensorType, view, permute, pad, crop) -> TensorType | None:
     """The type after view, permute, pad and crop; None, with an error reported, if one of them does not fit."""
     shape = t.shape
     for name in ("view", "permute", "pad", "crop"):
@@ -123,13 +134,13 @@ def _reshaped(ctx: Context, clauses: Clauses, t: TensorType, view, permute, pad,
             ctx.error("E113", f"{name} has {len(clauses[name].value)} axes; at most {MAX_RANK}", clauses[name].span)
             return None
     if view is not None:
-        if t.layout != NCHW:
-            message = f"view reads the elements row by row; this tensor is {t}"
-            ctx.error("E117", message, clauses["view"].span, "transform it to layout nchw first")
-            return None
         if prod(view) != t.elements:
             message = f"view {dims(view)} has {prod(view):,} elements; {shape_text(shape)} has {t.elements:,}"
             ctx.error("E117", message, clauses["view"].span, _nearest_view(view, t.elements))
+            return None
+        if view_strides(shape, t.strides, view) is None:
+            message = f"view {dims(view)} joins channels with other axes, and channels lie last in {t}"
+            ctx.error("E117", message, clauses["view"].span, transform_first(x, ("layout", NCHW)))
             return None
         shape = view
     if permute is not None:

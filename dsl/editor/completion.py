@@ -13,9 +13,9 @@ from itertools import pairwise
 
 from dsl.arch import ARCHS, DEFAULT
 from dsl.axes import axes_of
-from dsl.check.expressions import Space
 from dsl.check.families import FAMILIES
 from dsl.check.program import partial
+from dsl.check.space import Space
 from dsl.editor.vocabulary import ENTRIES, Entry, entry, vocabulary
 from dsl.functions import EVERY, INDEXED, REDUCTIONS
 from dsl.ir import NORMALIZATIONS, Reduce, Stage, TensorType
@@ -299,7 +299,8 @@ class _Place:
     ) -> list[Completion]:
         """The options for an operand of an expression."""
         out = [_option(entry("acc"), "acc")]
-        if any(t.group() in ("pairs", "absmax") for t in self.tokens[brace:]):
+        normalised = op == "normalize" and self.token(clause) != "of"
+        if normalised or any(t.group() == "pairs" for t in self.tokens[brace:]):
             out.append(_option(entry("acc2"), "acc2"))
         for i in range(brace, clause):
             if self.token(i) == "let" and self.token(i + 2) == "=":

@@ -177,11 +177,18 @@ class Source:
         at = self.text.find("{", results) + 1
         return self._insert(at, f"\n  {line}" if at else "")
 
-    def before(self, stage: StageNode, line: str) -> str:
-        first = self.ends(stage.span)[0]
+    def before(self, item: StageNode | ReturnNode, line: str) -> str:
+        first = self.ends(item.span)[0]
         start = self.text.rfind("\n", 0, first) + 1
         indent = self.text[start:first]
         return self._insert(first, f"{line}\n{indent if not indent.strip() else '  '}")
+
+    def before_return(self, line: str) -> str:
+        """The text with a stage before `return`, or before the end if nothing is returned."""
+        for item in self.tree.items:
+            if isinstance(item, ReturnNode):
+                return self.before(item, line)
+        return self.before_end(line)
 
     def before_end(self, line: str) -> str:
         at = self.ends(self.tree.end)[0]

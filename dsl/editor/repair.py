@@ -183,9 +183,10 @@ def _edits(source: Source, mark: Span, fix: fixes.Fix) -> Edits:
         case fixes.SetClauses(clauses, name):
             if stage := _stage(source, mark, name):
                 yield "use", fix.text, source.with_clauses(stage, clauses)
-        case fixes.ChangeStage(word, clauses):
+        case fixes.ChangeStage(word, clauses, left):
             if stage := source.stage_of(mark):
                 edited = Source(source.with_clauses(stage, clauses))
+                edited = Source(edited.without_clauses(edited.stage_of(mark), set(left)))
                 yield "use", f"{word} {{ {fixes.written(clauses)} }}", edited.replace(stage.op.span, word)
         case fixes.LeaveClauses(words, name):
             if stage := _stage(source, mark, name):
@@ -216,6 +217,11 @@ def _of_program(source: Source, mark: Span, fix: fixes.Fix) -> Edits:
         case fixes.DeclareResult(declared):
             if span := source.result_of(mark):
                 yield "use", f"-> {declared}", source.replace(span, declared)
+        case fixes.ReturnView(view):
+            name = source.at(mark)
+            line = f"{name}_ = transform({name}) {{ view {view} }}"
+            edited = Source(source.replace(mark, f"{name}_"))
+            yield "return", line, edited.before_return(line)
         case fixes.DeclareParameter(name, declared):
             for p in source.tree.params:
                 if p.name.text == name:

@@ -45,7 +45,8 @@ _KEYWORDS = {
     "acc": ("epilogue relu(acc)", "the element that the stage computed, in f32"),
     "acc2": (
         "pairs  epilogue silu(acc) * acc2",
-        "the odd column of pairs; in an absmax, the largest magnitude of the row",
+        "the odd column of pairs; in a normalize, the element before the norm; in an absmax, the largest magnitude of "
+        "the row",
     ),
 }
 
@@ -79,7 +80,8 @@ _CLAUSES: dict[str, tuple[str, str, tuple[str, ...]]] = {
     "view": ("view 8x512", "another shape over the same elements, row by row", ()),
     "permute": ("permute 0x2x1", "axis i of the result is axis permute[i]", ()),
     "pad": ("pad 8x512", "the new shape; zeros are added at the ends", ()),
-    "crop": ("crop 8x500", "the new shape; the ends are cut off", ()),
+    "crop": ("crop 8x500", "the new shape; the ends are cut off. Of a map: the part of x that it reads", ()),
+    "from": ("from 0x512", "the first element of a map's crop; default: that of x", ()),
     "layout": ("layout nhwc", "channels last (nhwc) or row-major (nchw) in memory", ("nhwc", "nchw")),
     "to": ("to f16", "a cast", ("f32", "f16", "bf16", "e4m3", "e5m2")),
     "prepack": ("prepack", "of a parameter: done once per version of the weight, outside the timed region", ()),

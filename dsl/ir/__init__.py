@@ -5,7 +5,7 @@ of positive ints; a scalar has shape (). An attribute that the author left out i
 fills each in from the architecture and the shapes.
 """
 
-from dsl.ir.expression import Acc, Also, Call, Expr, Let, Load, Number, Ref, loads
+from dsl.ir.expression import Acc, Also, Call, Expr, Let, Load, Number, Ref, loads, reads_second
 from dsl.ir.program import GemmShape, Param, Program, conv_shape, gemm_shape
 from dsl.ir.stages import (
     NORMALIZATIONS,
@@ -34,5 +34,5 @@ __all__ = [
     "NCHW", "NHWC", "NORMALIZATIONS", "NOWHERE", "REDUCTIONS", "Acc", "Also", "Call", "Collective", "Config", "Conv",
     "DType", "Expr", "Gemm", "GemmShape", "GroupedGemm", "Let", "Load", "Map", "Normalize", "Number", "Operand",
     "Param", "Pool", "Program", "Reduce", "Ref", "Scheduler", "Span", "Stage", "StageBase", "TensorType", "Transform",
-    "conv_shape", "expressions", "gemm_shape", "inlined", "loads", "reads",
+    "conv_shape", "expressions", "gemm_shape", "inlined", "loads", "reads", "reads_second",
 ]  # fmt: skip

@@ -9,7 +9,8 @@ from dsl.ir.types import NOWHERE, Span, TensorType
 
 @dataclass(frozen=True)
 class Acc:
-    """The element that the stage computed, in f32. `second`: `acc2`, the odd column of a gemm with `pairs`."""
+    """The element that the stage computed, in f32. `second`: `acc2`, the odd column of a gemm with `pairs`, or
+    the element before a norm."""
 
     second: bool = False
     span: Span = field(default=NOWHERE, compare=False)
@@ -23,11 +24,23 @@ class Number:
 
 @dataclass(frozen=True)
 class Load:
-    """Another tensor read at the stage's axes (see dsl.axes): `b[n]`, `r[m, n]`, `scale[c]`; no axes for a scalar."""
+    """Another tensor read at the stage's axes (see dsl.axes): `b[n]`, `r[m, n]`, `scale[c]`; no axes for a scalar.
+
+    `starts`: a map may read a part of a tensor, `x[m, n + 512]`; one entry an axis, None where it is read whole; ()
+    for a tensor that is read whole.
+    """
 
     name: str
     axes: tuple[str, ...] = ()
+    starts: tuple[int | None, ...] = ()
     span: Span = field(default=NOWHERE, compare=False)
+
+    @property
+    def places(self) -> tuple[str, ...]:
+        """The axes as a program writes them: `m`, `n + 512`."""
+        if not self.starts:
+            return self.axes
+        return tuple(a if s is None else f"{a} + {s}" for a, s in zip(self.axes, self.starts, strict=True))
 
 
 @dataclass(frozen=True)
@@ -73,6 +86,11 @@ class Also:
     expr: Expr
     type: TensorType | None = None
     span: Span = field(default=NOWHERE, compare=False)
+
+
+def reads_second(e: Expr) -> bool:
+    """Return True if an expression reads acc2."""
+    return (isinstance(e, Acc) and e.second) or (isinstance(e, Call) and any(map(reads_second, e.args)))
 
 
 def loads(e: Expr) -> tuple[Load, ...]:

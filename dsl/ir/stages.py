@@ -166,10 +166,15 @@ class Transform(StageBase):
 
 @dataclass(frozen=True)
 class Map(StageBase):
-    """y = epilogue at each element of x. The epilogue reads every other tensor at x's axes."""
+    """y = epilogue at each element of x. The epilogue reads every other tensor at x's axes.
+
+    With `crop` only the part of x of this shape is read, in place; it begins at the element `start` (None: the first).
+    """
 
     name: str
     x: Operand
+    crop: tuple[int, ...] | None = None
+    start: tuple[int, ...] | None = None
 
     @property
     def operands(self) -> tuple[Operand, ...]:

@@ -40,13 +40,14 @@ def expected_ms(
     graph: OpGraph, placed: Iterable[tuple[Iterable[str], Program]], hw: Hardware, cls: str
 ) -> tuple[float, float]:
     """(the whole module, its programs alone) in ms: each program by the attainable model, every other operation as
-    PyTorch runs it in the class. `placed`: (operations, resolved program)."""
+    PyTorch runs it in the class, and the copies around them. `placed`: (operations, resolved program)."""
     inside: set[str] = set()
-    covered = 0.0
+    covered, copied = 0.0, list(dict.fromkeys(graph.written.values()))
     for ops, program in placed:
         inside.update(ops)
         covered += predict(program, hw).ms
-    copies = predict_eager(_copies(graph), hw, "f32").ms if graph.writes else 0.0  # they cast nothing
+        copied += _gathered(graph, set(ops))
+    copies = predict_eager(_copies(graph, copied), hw, "f32").ms if copied else 0.0  # they cast nothing
     rest = [op for op in graph.live if op.name not in inside]
     moves = [op for op in rest if costs_of(graph)[op.name].kind not in ("view", "none")]
     if not moves:
@@ -55,16 +56,25 @@ def expected_ms(
     return covered + copies + predict_eager(subgraph(graph, rest), hw, theirs, autocast=True).ms, covered
 
 
-def _copies(graph: OpGraph) -> OpGraph:
-    """The copies of new values into the tensors that forward writes, which PyTorch makes after the programs."""
-    news = list(dict.fromkeys(graph.written.values()))
-    tensors = {n: replace(graph.tensors[n], kind="input", strides=()) for n in news}
+def _gathered(graph: OpGraph, inside: set[str]) -> list[str]:
+    """The tensors that a program reads from PyTorch and that lie there in another order, or with gaps: PyTorch copies
+    them before each run (engine.evaluate.candidate.region_runtime)."""
+    ops = [op for op in graph.live if op.name in inside]
+    own = {n for op in ops for n in op.outputs}
+    read = dict.fromkeys(n for op in ops for n in op.inputs if n not in own)
+    return [n for n in read if graph.tensors[n].kind == "intermediate" and graph.tensors[n].strides]
+
+
+def _copies(graph: OpGraph, copied: list[str]) -> OpGraph:
+    """The copies that PyTorch makes around the programs: of new values into the tensors that forward writes, and of
+    what programs read."""
+    names = [f"{n}_copied_{i}" for i, n in enumerate(copied)]
+    tensors = {n: replace(graph.tensors[n], kind="input", strides=()) for n in copied}
     ops = []
-    for n in news:
-        copy = replace(graph.tensors[n], name=f"{n}_copied", kind="intermediate", strides=())
-        tensors[copy.name] = copy
-        ops.append(Op(copy.name, "clone", (n,), (copy.name,), {"memory_format": None}))
-    return OpGraph(tensors, tuple(ops), tuple(news), tuple(op.outputs[0] for op in ops))
+    for n, name in zip(copied, names, strict=True):
+        tensors[name] = replace(graph.tensors[n], name=name, kind="intermediate", strides=())
+        ops.append(Op(name, "clone", (n,), (name,), {"memory_format": None}))
+    return OpGraph(tensors, tuple(ops), tuple(dict.fromkeys(copied)), tuple(names))
 
 
 def to_json(placed: Placed, **more: object) -> dict:

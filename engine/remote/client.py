@@ -6,7 +6,7 @@ import json
 import time
 import urllib.error
 import urllib.request
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from http.client import HTTPException
 from typing import Any
 from urllib.parse import quote, urlsplit
@@ -97,9 +97,11 @@ def place_of(url: str) -> tuple[str, str]:
     raise RemoteError(f"{url!r} is no session and no room; write for example http://127.0.0.1:8000/s/ID")
 
 
-def events(client: Client, path: str, pause: float) -> Iterator[dict[str, Any]]:
-    """The rows of a log as they come, {seq, kind, t, data, ...}, to the end of a session's; a room's has none. Raises
-    RemoteError."""
+def events(
+    client: Client, path: str, pause: float, idle: Callable[[], None] = lambda: None
+) -> Iterator[dict[str, Any]]:
+    """The rows of a log as they come, {seq, kind, t, data, ...}, to the end of a session's; a room's has none. `idle`:
+    called before each pause without a new row. Raises RemoteError."""
     after = 0
     while True:
         page = client.patiently(f"{path}?after={after}")
@@ -108,6 +110,7 @@ def events(client: Client, path: str, pause: float) -> Iterator[dict[str, Any]]:
         if page.get("ended") and reached >= page["last"]:
             return
         if reached == after:
+            idle()
             time.sleep(pause)
         after = reached
 

@@ -52,9 +52,18 @@ def submit(
 
 
 def _session(client: Client, session_id: str, out: TextIO, pause: float) -> str:
-    state = "failed"
+    state, path = "failed", f"/api/sessions/{name(session_id)}"
     with progress.Display(out) as display:
-        for row in events(client, f"/api/sessions/{name(session_id)}/events", pause):
+        waits = ""
+
+        def idle() -> None:
+            """Say why nothing comes: the place in the queue, no engine, a lost one."""
+            nonlocal waits
+            before, waits = waits, client.patiently(path).get("text", "")
+            if waits and waits != before:
+                display.say(waits)
+
+        for row in events(client, f"{path}/events", pause, idle):
             try:
                 event = of_session.decode(row["kind"], row["data"])
             except ValueError:

@@ -33,12 +33,13 @@ class Opinion(Form):
     reason: Text = Field(max_length=WORDS_SHOWN, description="one or two sentences: what shows it")
 
 
-def wanted(trial: Finished) -> bool:
-    """Whether a trial gets an opinion: a raw kernel with a verdict, or any trial with suspicious evidence."""
+def wanted(trial: Finished, instance: bool = False) -> bool:
+    """Whether a trial gets an opinion: a raw kernel with a verdict, or any trial with suspicious evidence. An instance
+    of a template that has its opinion gets one for suspicious evidence alone."""
     if not trial.number:
         return False
     suspicious = any(line.get("verdict") in SUSPICIOUS for line in trial.evidence)
-    return suspicious or (trial.form == "kernel" and not trial.failed)
+    return suspicious or (trial.form == "kernel" and not trial.failed and not instance)
 
 
 def tricks(trial: Finished) -> set[str]:

@@ -22,6 +22,7 @@ from engine import devices
 from engine.devices import Binding, SessionRefused
 from engine.devices.parts import subgraph
 from engine.session import events
+from engine.session.kernel_text import CLASSES as KERNEL_CLASSES
 from engine.strategies.api import Candidate
 from engine.strategies.planner.lowering import program_graph
 from engine.strategies.planner.lowering.lower import CLASSES, FLOATS, NATIVE, Lowered, lower, not_in_float64
@@ -140,6 +141,13 @@ class Prepared:
         others = [cls for cls in self.allowed if cls in legal]
         roofs = dict.fromkeys([*self.classes, *others, *(["f16"] if "tf32" in self.classes else [])])
         return {cls: t_sol(self.graph, self.hardware, cls) for cls in roofs}
+
+    @cached_property
+    def kernel_class(self) -> str:
+        """The class of a raw kernel that declares none: the first allowed one that the module has a limit in."""
+        legal = legal_classes(self.graph, self.hardware)
+        wanted = [cls for cls in (*self.allowed, *legal, "f32") if cls in KERNEL_CLASSES]
+        return next((cls for cls in wanted if cls in legal), wanted[0])
 
     def of(self, cls: str) -> list[Part]:
         """The module's own parts in a class, without those that omit work."""

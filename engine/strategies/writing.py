@@ -248,14 +248,14 @@ class Writer:
         """Why a script ended that has no attempt left, or that may run no further trial."""
         return self.stop or f"All of the {count(many, what)} were {'tried' if what == 'candidate' else 'used'}."
 
-    def tried(self, verb: Try) -> Generator[Verb, Any, Finished]:
-        """The trial of a candidate."""
+    def tried(self, verb: Try, *, instance: bool = False) -> Generator[Verb, Any, Finished]:
+        """The trial of a candidate. `instance`: of a template, whose default instance was tried before."""
         trial: Finished = yield verb
         self.state = trial.state
         if trial.number:
             self.changes[trial.number] = verb.change
             self.parents[trial.number] = verb.parent
-        if self.opinion and opinion.wanted(trial):
+        if self.opinion and opinion.wanted(trial, instance):
             yield from opinion.give(self, trial)
         return trial
 

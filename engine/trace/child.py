@@ -16,12 +16,13 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from engine.sandbox.watch import Blocked, Watch
-from engine.trace import capture, exported, fx, state
+from engine.trace import capture, exported, fx
 from engine.trace.explain import data_dependent, explain
 from engine.trace.fake import fake_tensors
 from engine.trace.load import Bad, Loaded, line_of, load
-from engine.trace.state import State
 from engine.trace.values.recipes import Recipes
+from engine.trace.writes import state
+from engine.trace.writes.state import State
 
 # Refusals that real tensors would not change.
 _FINAL = ("syntax_error", "data_dependent", "random", "writes", "sandbox_file", "sandbox_network", "sandbox_process")
@@ -67,9 +68,11 @@ def _attempt(source: str, fake: bool) -> dict:
     torch.compiler.set_stance("force_eager")  # run torch.compile's functions uncompiled: same results
     recipes = Recipes()
     with torch.no_grad(), _pretending(recipes) if fake else contextlib.nullcontext():
+        recipes.read = True
         loaded = stage("the text", lambda: load(source))
         model = stage(f"{loaded.cls.__name__}()", loaded.build)
         inputs = stage(f"{loaded.inputs_from}()", loaded.inputs)
+        recipes.read = False
         _check_tensors(loaded, inputs)
         start = State(model)
         result = stage("forward", lambda: model(*inputs), calls_data=True)
@@ -124,7 +127,8 @@ def _graph_of_every_call(
             graph, by = _graph(model, inputs, fake, recipes)
             read = left & {t["path"] for t in graph["tensors"] if t["kind"] == "constant"}
         except Bad as e:
-            if e.code != "changed_constant" or not left:
+            # torch.export takes such a tensor for a constant; with a fake one it then fails in several ways.
+            if e.code not in ("changed_constant", "cannot_trace") or not left:
                 raise
             read = left
         if not read:

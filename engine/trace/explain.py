@@ -20,7 +20,8 @@ _SHAPES = re.compile(
 _MEMORY = re.compile(r"can't allocate memory|not enough memory|out of memory|Unable to allocate", re.IGNORECASE)
 _CUDA = re.compile(
     r"not compiled with CUDA|No CUDA GPUs|no NVIDIA driver|CUDA driver|CUDA initialization|no CUDA-capable|"
-    r"accelerator device when none",
+    r"accelerator device when none|\b0 active drivers|cudaError(NoDevice|InsufficientDriver)|CUDA_ERROR_NO_DEVICE|"
+    r"CUDA_HOME environment|libcuda\.so",
     re.IGNORECASE,
 )
 _DATA = re.compile(r"data.dependent|_local_scalar_dense|Could not (guard|extract)|unbacked", re.IGNORECASE)

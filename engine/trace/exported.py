@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from engine.trace.recurrent import shapes_only
+from engine.trace.writes import in_place
 
 _WRITTEN = ("BUFFER_MUTATION", "PARAMETER_MUTATION", "USER_INPUT_MUTATION")  # torch.export's kinds of results
 
@@ -21,21 +22,9 @@ def export(model: Any, inputs: tuple[Any, ...]) -> Any:
     with warnings.catch_warnings(), torch.no_grad(), _written_at_the_end(model), shapes_only():
         warnings.simplefilter("ignore")
         program = torch.export.export(model, inputs, strict=False)
-        if any(_writes(node) for node in program.graph.nodes):
+        if any(map(in_place.writes, program.graph.nodes)) and not in_place.functional(program):
             program = program.run_decompositions({})
     return program
-
-
-def _writes(node: Any) -> bool:
-    """Return True for an operation that changes one of its tensors. By its schema a batch norm changes none, but in
-    training mode it updates its running statistics."""
-    schema = getattr(node.target, "_schema", None)
-    if node.op != "call_function" or schema is None:
-        return False
-    if schema.name == "aten::batch_norm":
-        *_, mean, _, training = node.args[:6]
-        return training is True and mean is not None
-    return schema.is_mutable
 
 
 @contextlib.contextmanager

@@ -46,7 +46,8 @@ def try_of(session: Session, data: dict[str, Any]) -> dict[str, Any]:
     if problem is not None:
         more = {"code": problem.code} | ({"example": problem.example} if problem.example else {})
         raise Refused(422, problem.reason, problem.fix, field="program", **more)
-    fields = {"program": text, "form": "kernel", "language": language, "cls": class_of(session, data.get("cls"))}
+    cls = class_of(session, data.get("cls"))
+    fields = {"program": text, "form": "kernel", "language": language} | ({"cls": cls} if cls else {})
     return fields | ({"entry": entry} if entry else {}) | change
 
 
@@ -100,18 +101,23 @@ def entry_of(entry: Any) -> str:
 
 
 def classes(session: Session) -> list[str]:
-    """Precision classes that a kernel may declare in a session: the allowed ones, and f32."""
+    """Precision classes that a kernel may declare in a session: the allowed ones, and f32. Once the module has limits,
+    only classes that have one: a module in f16 has none in tf32, and PyTorch no time to compare with."""
     allowed = [cls for cls in session.spec.get("classes", []) if cls in CLASSES]
-    return list(dict.fromkeys([*allowed, "f32"]))
+    allowed = list(dict.fromkeys([*allowed, "f32"]))
+    limits = session.summary.get("bounds") or {}
+    return [cls for cls in allowed if not limits or cls in limits] or allowed
 
 
 def class_of(session: Session, cls: Any) -> str:
-    """The class of a kernel: as given, or the first that the session allows. Raises Refused."""
-    allowed = classes(session)
+    """The class of a kernel as given; "" if none is, for the engine, which knows the module, to choose
+    (engine.strategies.problem.Prepared.kernel_class). Raises Refused."""
     if cls is None:
-        return allowed[0]
+        return ""
+    allowed = classes(session)
     if cls not in allowed:
-        raise Refused(422, f"cls: one of {', '.join(allowed)} in this session.", f'Write for example "{allowed[0]}".')
+        fix = f'Write for example "{allowed[0]}", or leave it out: the first class that has a limit is taken.'
+        raise Refused(422, f"cls: one of {', '.join(allowed)} in this session.", fix)
     return cls
 
 

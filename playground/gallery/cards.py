@@ -19,6 +19,7 @@ from playground.access.requests import title_of
 from playground.gallery.words import speedup, time
 from playground.models import Session
 from playground.recordings import FOLDER
+from sol.budget import gap_says_nothing
 
 PREDICTED = "predicted by a model; nothing ran on a GPU"
 
@@ -39,6 +40,7 @@ class Card:
     speedup: str
     against: str
     share: int | None
+    launches: bool
     classes: tuple[str, ...]
     facts: tuple[tuple[str, str], ...]
     command: tuple[str, ...]
@@ -79,11 +81,18 @@ def card(session: Session) -> Card:
     return Card(
         session.id, session.title, "" if about in (session.title, UNTITLED) else about,
         reasons().get(source.get("file", ""), ""), device, kind, speedup(best["speedup"]) if best else "",
-        _against(best, fastest), round(100 / best["gap"]) if best and best.get("gap") else None,
+        _against(best, fastest), _share(best), bool(best and gap_says_nothing(best["ms"], best.get("gap"))),
         tuple(summary.get("fastest") or {}), tuple((name, text) for name, text in facts if text),
         tuple(re.split(r" (?=--)", source["command"])) if source.get("command") else (),
         f"{session.title} {about} {summary.get('sentence', '')}".lower(),
     )  # fmt: skip
+
+
+def _share(best: dict[str, Any] | None) -> int | None:
+    """The limit's share of the best time in percent; None where there is none, or where the launch hides it."""
+    if best is None or not best.get("gap") or gap_says_nothing(best["ms"], best["gap"]):
+        return None
+    return round(100 / best["gap"])
 
 
 def _against(best: dict[str, Any] | None, fastest: dict[str, Any] | None) -> str:

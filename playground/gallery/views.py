@@ -3,8 +3,8 @@
 gallery.html      cards, worth = playground.gallery.cards.Card; devices, classes = of the cards; suite = as
                   playground.gallery.suite.summary gives it; studies = static/data/studies.json;
                   boot = {recordings: {problem of the suite: id of a recording of the same module}}
-compare.html      as playground.gallery.compare.context has it, or links = {a, b} and error without two sessions;
-                  boot = {compared: [{letter, id}]}
+compare.html      as playground.gallery.compare.context has it, boot = {compared: [{letter, id}]}; without two sessions
+                  links = {a, b} and error, and of one session other = its name, recorded = sessions, boot = {other}
 problem.html      problem = playground.gallery.suite.Problem; recordings = sessions of the same module; classes =
                   [(class, name)]; class_name; code = the program in colour; editor = its address in the editor
 """
@@ -12,6 +12,7 @@ problem.html      problem = playground.gallery.suite.Problem; recordings = sessi
 from __future__ import annotations
 
 import json
+from typing import Any
 
 from django.http import Http404, HttpRequest, HttpResponse
 from django.shortcuts import render
@@ -57,6 +58,14 @@ def problem(request: HttpRequest, name: str) -> HttpResponse:
     return render(request, "problem.html", context)
 
 
+def _others(name: str) -> dict[str, Any]:
+    """What a session can be compared with: recordings here, and in its script the sessions of the visitor's browser."""
+    if not name:
+        return {}
+    recorded = [session for session in _recorded() if session.id != name]
+    return {"other": name, "recorded": recorded, "boot": {"other": name}}
+
+
 @require_safe
 @private
 def compare(request: HttpRequest) -> HttpResponse:
@@ -70,7 +79,7 @@ def compare(request: HttpRequest) -> HttpResponse:
     if not all(names.values()) or names["a"] == names["b"]:
         same = names["a"] and names["a"] == names["b"]
         error = "Both links are of the same session. Give two different ones." if same else ""
-        return render(request, "compare.html", {"links": links, "error": error})
+        return render(request, "compare.html", {"links": links, "error": error} | _others(names["a"]))
     if wait := limits.checks.wait(limits.address(request)):
         raise answers.too_many("comparisons", wait)
     a, b = (side(letter.upper(), find(request, name, id=name)) for letter, name in names.items())

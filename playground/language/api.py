@@ -17,6 +17,7 @@ from playground import exports
 from playground.access import limits, requests
 from playground.access.answers import Refused, too_many
 from playground.language import service as language
+from playground.openapi.forms import not_json
 from playground.words import tokens, writer
 
 router = Router(tags=["language"])
@@ -199,7 +200,10 @@ def compile_(request: HttpRequest, asked: TextIn):
     return language.compile_(asked.text)
 
 
-@router.post("/export", summary="A zip of the program: both sources, a PyTorch package for pip, a check")
+@router.post(
+    "/export", summary="A zip of the program: both sources, a PyTorch package for pip, a check",
+    openapi_extra=not_json("application/zip"),
+)  # fmt: skip
 def export(request: HttpRequest, asked: TextIn):
     """`application/zip`; the same program gives the same bytes."""
     _admit(request, asked.text, limits.checks, "exports")

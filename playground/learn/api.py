@@ -54,7 +54,7 @@ class LessonRow(Schema):
     minutes: int
     language: str = Field(description="of its words; English where it has no translation")
     languages: list[str]
-    source: Literal["shipped", "own"]
+    source: Literal["shipped", "own", "drawn"]
     steps: list[str]
     questions: list[str] = Field(description="the steps that ask something")
 

@@ -147,7 +147,7 @@ def tiled(
     except (ValueError, AssertionError):
         raise FactError(f'{tile!r} is no tile; write for example "128x256x64"') from None
     if cls not in IN_BYTES or min(m, n, k, split) < 1 or max(m, n, k) > 1 << 24:
-        raise FactError("sizes and splits are from 1, and the class one of " + ", ".join(IN_BYTES))
+        raise FactError(f"sizes and splits are from 1, and the class one of {', '.join(IN_BYTES)}")
     product = Product(1, int(m), int(n), int(k), cls, IN_BYTES[cls], out)
     scheduler = "split_k" if split > 1 else "persistent"
     return tile_time(product, Tiling(shape, scheduler=scheduler, splits=int(split)), gpu(device))

@@ -116,6 +116,7 @@ SCRIPT = {
     "session_running": gettext_noop("Running: {trials} of at most {budget} trials."),
     "session_ended": gettext_noop("Ended after {trials} of at most {budget} trials."),
     "session_best": gettext_noop("Best: {speedup} times as fast as PyTorch, {gap} times the limit ({kind})."),
+    "session_launches": gettext_noop("Best: {speedup} times as fast as PyTorch; launches bind it ({kind})."),
     "session_none": gettext_noop("No program is faster than PyTorch."),
     "session_lost": gettext_noop("This session was deleted. Run it again, or replay the recording."),
     "session_no_engine": gettext_noop("No engine runs here. This is a recording."),
@@ -135,6 +136,8 @@ PAGE = (
         "Short lessons that you can take alone. Each asks you to predict, then shows what a GPU did and why. "
         "Your progress stays in this browser."
     ),
+    gettext_noop("In a class?"),
+    gettext_noop("Join its room with a code."),
     gettext_noop("Language"),
     gettext_noop("min"),
     gettext_noop("All lessons"),

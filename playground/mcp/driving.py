@@ -14,11 +14,12 @@ from playground.access import sessions
 from playground.access.answers import Refused
 from playground.access.tries import LONGEST_CHANGE, form_of
 from playground.live import log
+from playground.mcp import kernels
 from playground.mcp.calls import LOOK, find, owned, waits, why_waiting
 from playground.mcp.fitting import must_fit
 from playground.mcp.following import Following
 from playground.mcp.programs import must_be_valid
-from playground.mcp.tool import Answer, Arguments, Call, Tool
+from playground.mcp.tool import A_SESSION, Answer, Arguments, Call, Tool
 from playground.mcp.trials import described, row_of, summary
 from playground.models import Session
 
@@ -28,7 +29,7 @@ PROPOSE = 20.0  # seconds that a proposal beside another search may wait for its
 
 
 class ProposeIn(Arguments):
-    session: str = Field(max_length=400, description="The id that start_session returned")
+    session: str = Field(max_length=400, description=A_SESSION)
     candidate: str = Field(description="The whole text of a μCUTLASS program or of a raw kernel")
     language: Literal["", "program", "cuda", "python"] = Field(
         "", description="What the text is; empty: recognised by the text"
@@ -51,8 +52,11 @@ async def _propose(call: Call, asked: ProposeIn) -> Answer:
         data |= {"form": "kernel", "language": asked.language}
     data |= {"cls": asked.precision_class} if asked.precision_class else {}
     data |= {"entry": asked.entry} if asked.entry else {}
-    following = Following(session.id)
-    if form_of(data)[0] == "program":
+    following, warning = Following(session.id), ""
+    form, language = form_of(data)
+    if form == "kernel":
+        warning = await sync_to_async(lambda: kernels.warning(session, following.read().view, language))()
+    else:
         await sync_to_async(must_be_valid)(asked.candidate)
         await sync_to_async(lambda: must_fit(following.read(), session, asked.candidate))()
     command = await sync_to_async(sessions.command)(session, "try", data)
@@ -65,7 +69,8 @@ async def _propose(call: Call, asked: ProposeIn) -> Answer:
     then = "Call status(session) for its number."
     if trial is not None:
         then = f"Call wait_for_trial(session, trial={trial})."
-    return Answer({"trial": trial, "waits": waits, "next": then, "page": call.link(session.id)})
+    answer = {"trial": trial, "waits": waits, "next": then, "page": call.link(session.id)}
+    return Answer(answer | ({"warning": warning} if warning else {}))
 
 
 def _trial_of(following: Following, session: Session, number: int) -> int | None:
@@ -75,7 +80,7 @@ def _trial_of(following: Following, session: Session, number: int) -> int | None
 
 
 class WaitIn(Arguments):
-    session: str = Field(max_length=400, description="The session's id")
+    session: str = Field(max_length=400, description=A_SESSION)
     trial: int = Field(ge=1, description="The number that propose returned")
     timeout_s: float = Field(45, ge=0, le=120, description="Return after so many seconds even if it still runs")
 
@@ -114,7 +119,7 @@ def _must_come(following: Following, session: Session, number: int) -> None:
 
 
 class ProfileIn(Arguments):
-    session: str = Field(max_length=400, description="The session's id")
+    session: str = Field(max_length=400, description=A_SESSION)
     trial: int = Field(ge=1, description="The number of a trial that has a time, or that still runs")
 
 
@@ -141,6 +146,7 @@ async def _profile(call: Call, asked: ProfileIn) -> Answer:
             await asyncio.sleep(LOOK)
     answer = await sync_to_async(_profiled)(session.id, asked.trial)
     text = answer.pop("text")
+    answer.pop("t", None)  # for the page, which shows when it was made
     return Answer(answer, [(f"Profile of trial {asked.trial}", text)] if text else [])
 
 
@@ -155,7 +161,7 @@ def _profiled(session_id: str, trial: int) -> dict[str, Any]:
 
 
 class SessionIn(Arguments):
-    session: str = Field(max_length=400, description="The session's id, or the link of its page")
+    session: str = Field(max_length=400, description=A_SESSION)
 
 
 async def _best(call: Call, asked: SessionIn) -> Answer:
@@ -170,8 +176,8 @@ def _best_now(call: Call, name: str) -> Answer:
         return Answer({"best": "none yet: no trial has a time that counts", "session": summary(following.view)})
     answer = described(following, trial, following.view.device)
     faster = following.view.headline is not None
-    note = "" if faster else "No trial is faster than PyTorch; this one came closest."
-    data = {**answer.data, "note": note, "best_by_class": following.view.best}
+    note = "" if faster else "No trial is faster than PyTorch; this one came closest, and PyTorch stays."
+    data = {"faster_than_pytorch": faster, "note": note, **answer.data, "best_by_class": following.view.best}
     return Answer(data, [("Its text", following.blob(trial.program))])
 
 
@@ -249,7 +255,8 @@ TOOLS = [
     ),
     Tool(
         "best", "Best so far",
-        "Read the best trial of a session and its text: the fastest that is right, faster than PyTorch and honest.",
+        "Read the best trial of a session and its text: the fastest that is right and honest. Where none is faster "
+        "than PyTorch, it is the one that came closest, and `faster_than_pytorch` is false.",
         SessionIn, _best,
     ),
     Tool(

@@ -6,6 +6,7 @@ from typing import Any
 
 from dsl.compile import BACKENDS
 from dsl.diagnostics import CONSEQUENCES
+from engine.session.kernel_text import LANGUAGES, language_of
 from playground.access import requests
 from playground.access.answers import Refused
 from playground.language import service
@@ -16,8 +17,12 @@ LISTED = 12  # mistakes in an answer
 
 
 def checked(text: str) -> Answer:
-    """The answer of check_program. Raises Refused for a text that is too long."""
+    """The answer of check_program. Raises Refused for a text that is too long or no program."""
     requests.limit_text(text, "The program")
+    language = language_of(text)
+    if language in LANGUAGES:
+        error = f"This text reads as {LANGUAGES[language]}. check_program checks only programs of μCUTLASS."
+        raise Refused(422, error, "Hand a raw kernel to propose: reference(section='kernels') explains its form.")
     judged = service.check(text)
     if not judged["ok"]:
         return Answer({"ok": False, **_mistakes(judged)})
@@ -70,5 +75,5 @@ def _must_compile(text: str) -> None:
 def _mistakes(judged: dict[str, Any]) -> dict[str, Any]:
     """{diagnostics, tested_fixes} of a rejected program, causes before their consequences."""
     first = sorted(judged["diagnostics"], key=lambda d: d["code"] in CONSEQUENCES)[:LISTED]
-    rows = [{k: d[k] for k in ("code", "line", "col", "message", "help") if d.get(k)} for d in first]
+    rows = [{k: d[k] for k in ("code", "line", "col", "message", "notes", "help") if d.get(k)} for d in first]
     return {"diagnostics": rows, "tested_fixes": [d["fix"] for d in first if d["fix"]]}

@@ -8,34 +8,18 @@ from asgiref.sync import sync_to_async
 from pydantic import Field
 
 from dsl.diagnostics import closest
-from engine.session.kernel_text import CUDA_ENTRY, EXAMPLES, NO_ENTRY
 from engine.session.spec import CLASSES
 from playground import engines
 from playground.access import limits, sessions
 from playground.access.answers import Refused
 from playground.language import examples, reference, service
-from playground.mcp import programs
+from playground.mcp import kernels, programs
 from playground.mcp.calls import find
 from playground.mcp.fitting import fit_of
 from playground.mcp.following import Following
-from playground.mcp.tool import MOST_TEXT, Answer, Arguments, Call, Tool
+from playground.mcp.tool import A_SESSION, MOST_TEXT, Answer, Arguments, Call, Tool
 from playground.models import Session
 
-KERNELS = f"""A raw kernel replaces the whole module. It is CUDA C++ or Python (PyTorch with Triton or CuTe DSL).
-
-Python: {NO_ENTRY["python"]}.
-```
-{EXAMPLES["python"]}```
-CUDA C++: define `{CUDA_ENTRY}`. `in` holds the module's inputs, then its parameters and buffers. Write every result
-into `out`, launch on `stream`, return 0. `struct Tensor {{ void* data; int64_t shape[8]; int rank; int dtype; }}` is
-defined for you.
-```
-{EXAMPLES["cuda"]}```
-A kernel declares a precision class (f32, tf32, f16 or bf16), is compared with the module in float64 on about 20 rounds
-of inputs that it cannot know, and is timed beside PyTorch in that class. Calling a library (cuBLAS, torch.matmul) is
-`library only` and counts as no speedup. Tricks (stored results, skipped work, lowered precision) are found, and the
-trial is then `gaming`. Without a GPU a kernel is verified and gets no time.
-"""
 RESULTS = """time.kind: measured (on a GPU, alternating with PyTorch) or predicted (by a model of an H200; nothing ran
 on a GPU). Never compare the two.
 precision_class: f32, tf32, f16, bf16 or fp8: the type of the operands of the matrix products; sums stay in float32. A
@@ -47,7 +31,10 @@ speedup: PyTorch's time over yours. verdict: clean and minor count; gaming, libr
 outcome: counted (a result), flagged (the verdict does not count), verified or unverified (a kernel without a time),
 failed (the candidate is wrong), undecided (the machine failed: propose it again), stopped.
 """
-OWN = {"kernels": ("Raw kernels: CUDA C++ and Python", KERNELS), "results": ("How to read a trial's result", RESULTS)}
+OWN = {
+    "kernels": ("Raw kernels: CUDA C++ and Python", kernels.KERNELS),
+    "results": ("How to read a trial's result", RESULTS),
+}
 
 
 class ReferenceIn(Arguments):
@@ -85,9 +72,7 @@ async def _error_page(call: Call, asked: ErrorPageIn) -> Answer:
 
 class CheckIn(Arguments):
     program: str = Field(description="The text of a μCUTLASS program")
-    session: str = Field(
-        "", max_length=400, description="A session's id or the link of its page: check against its module too"
-    )
+    session: str = Field("", max_length=400, description=f"{A_SESSION}: check against its module too")
 
 
 async def _check(call: Call, asked: CheckIn) -> Answer:
@@ -145,6 +130,7 @@ def _devices_now() -> Answer:
             "serves": e.serves,
             "device": e.device.get("title") or e.device.get("name"),
             "times": e.device.get("kind"),
+            "raw_kernels": kernels.on(e.device.get("kind")),
             "sessions": e.sessions,
         }
         for e in engines.alive()
@@ -180,8 +166,8 @@ TOOLS = [
         "Check a μCUTLASS program: every mistake with its line, column and a tested fix; or, if it "
         "is valid, the program with every automatic choice made, its precision class, the back end that builds it "
         "(cute or cpp, and which choice of yours rules cute out), and a predicted time on an H200, stage by stage. It "
-        "costs no trial. With a session it also says whether the program's class, parameters and results fit the "
-        "session's module or a region of it.",
+        "costs no trial, and takes no raw kernels. With a session it also says whether the program's class, parameters "
+        "and results fit the session's module or a region of it.",
         CheckIn, _check,
     ),
     Tool(
@@ -191,8 +177,8 @@ TOOLS = [
     ),
     Tool(
         "devices", "Devices",
-        "List the engines that run now with their devices (measured on a GPU or predicted), how many sessions wait, "
-        "and the precision classes.",
+        "List the engines that run now with their devices (measured on a GPU or predicted), what they do with raw "
+        "kernels, how many sessions wait, and the precision classes.",
         NoArguments, _devices,
     ),
 ]  # fmt: skip

@@ -16,7 +16,7 @@ from playground.access.answers import Refused
 from playground.mcp import reported
 from playground.mcp.calls import LOOK, find, waits, why_waiting
 from playground.mcp.following import Following
-from playground.mcp.tool import Answer, Arguments, Call, Tool, must_own
+from playground.mcp.tool import A_SESSION, Answer, Arguments, Call, Tool, must_own
 from playground.models import Session
 
 REPORT = 100.0  # seconds that a report may take
@@ -69,7 +69,7 @@ def _begin(call: Call, fields: dict[str, Any]) -> Session:
 
 
 class ReportIn(Arguments):
-    session: str = Field("", max_length=400, description="A session's id: its report. Give this or a module")
+    session: str = Field("", max_length=400, description=f"{A_SESSION}: its report. Give this or a module")
     module: str = Field("", description=f"The source of a PyTorch module, {SOURCE}. Needs an owner token")
     device: str = Field("auto", description="Of a module: auto, cuda or modelled:h200")
     classes: list[Class] = Field(["tf32", "f16"], description="Of a module: the precision classes to report on")

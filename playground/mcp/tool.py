@@ -12,6 +12,7 @@ from pydantic import BaseModel, ConfigDict
 from playground.access.answers import Refused
 from playground.access.owners import Caller
 
+A_SESSION = "A session's id, or the link of its page"
 MOST_TEXT = 12_000  # characters of one text in an answer
 MOST = 40_000  # characters of a whole answer
 

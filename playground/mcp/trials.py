@@ -2,21 +2,24 @@
 
 from __future__ import annotations
 
-from dataclasses import fields
 from typing import Any
 
+import dsl.check
 from engine.session.fold import profile
+from engine.session.fold.next_step import untried
 from engine.session.fold.reduce import View
 from engine.session.fold.view import Trial
+from engine.session.kernel_text import language_of
 from engine.words import baseline_name
 from playground.mcp import stages
 from playground.mcp.following import Following
 from playground.mcp.reported import possible
 from playground.mcp.tool import Answer, cut
+from playground.models import Command
 from sol import lever_check
-from sol.levers import Lever
 
 LISTED = 12  # entries of a list in an answer
+NEAR = 1.1  # times the limit: more trials gain little
 LOG = 4_000  # characters of a compiler's log
 HEADLINE = ("trial", "cls", "ms", "kind", "speedup", "baseline", "gap", "verdict")
 
@@ -117,6 +120,8 @@ def advice(following: Following, trial: Trial) -> list[str]:
         if trial.failed.step == "validate":
             out.append("The result is wrong or not precise enough: compare each stage with the module's lines.")
         return out
+    if trial.untimed is not None and trial.untimed.code == "needs_gpu":
+        out.append("This device runs no GPU code. Propose a program, or start a session on a GPU (see devices()).")
     if trial.judged is None:
         return out
     if not trial.judged.counts:
@@ -124,35 +129,56 @@ def advice(following: Following, trial: Trial) -> list[str]:
     spilled = [r for r in (trial.compiled or {}).get("resources") or [] if isinstance(r, dict) and r.get("spill_bytes")]
     if spilled:
         out.append("Registers are spilled to memory: a smaller tile or a smaller epilogue avoids that.")
-    if trial.judged.gap is not None and trial.judged.gap <= 1.1:
+    if trial.judged.gap is not None and trial.judged.gap <= NEAR:
         out.append("This is within 10% of the limit of its class: more trials in this class can gain little.")
     slow = profile.longest(trial.stages)
     if slow is not None:
         words = f"The longest stage by the model, launches apart: {profile.stage_in_words(slow)}."
         out.append(words.replace("..", "."))
-    return out + _levers(following, trial)
+    levers = _levers(following)
+    if following.report is not None and (trial.judged.gap or 0) > NEAR and not levers:
+        out += _rest(trial)
+    return out + levers
 
 
-def _levers(following: Following, trial: Trial) -> list[str]:
-    """The levers of the report that no trial has used yet, best first."""
+def _levers(following: Following) -> list[str]:
+    """The levers of the report that no trial uses and no candidate that waits, best first."""
     view, report = following.view, following.report
     if report is None:
         return []
-    timed = [
-        lever_check.Timed(t.number, t.judged.cls, frozenset(t.tried), t.judged.ms)
-        for t in view.trials.values()
-        if t.judged is not None and t.judged.counts and t.judged.ms
-    ]
-    theirs = {cls: b.ms for cls in view.all_classes if (b := view.beside(cls)) is not None and b.ms}
-    known = {f.name for f in fields(Lever)}
     wanted = [x for x in report["levers"] if possible(x, view.classes)]
-    levers = [Lever(**{k: v for k, v in x.items() if k in known}) for x in wanted]
-    checked = lever_check.check(levers, timed, theirs)
     return [
         f"Not tried yet: {lever.title} (predicted {lever.speedup:.2f}x): {lever.why}."
-        for lever, c in zip(levers, checked, strict=True)
-        if c.trial is None and not (lever.action == "lower_class" and any(t.cls == lever.target for t in timed))
+        for lever in untried(view, wanted, _waiting(following))
     ][:3]
+
+
+def _waiting(following: Following) -> set[str]:
+    """The levers that programs use which were handed in and are no trials with a check yet."""
+    checked = {t.program for t in following.view.trials.values() if t.tried or t.ended}
+    new = Command.objects.filter(session=following.session_id, kind="try", handled=None).values_list("data", flat=True)
+    names = [c.data.get("program") for c in following.view.controls if c.action == "try"]
+    waiting = [*(d.get("program", "") for d in new), *(following.blob(n) for n in names if n not in checked)]
+    programs = (dsl.check.check(text).program for text in waiting if language_of(text) == "program")
+    return {action for program in programs if program is not None for action in lever_check.tried(program)}
+
+
+def _rest(trial: Trial) -> list[str]:
+    """Where a trial far from its limit still loses time by the model, if every lever of the report is used."""
+    stages = [s for s in trial.stages if s.get("ms")]
+    if len(stages) < 2:
+        return []
+    total = sum(s["ms"] for s in stages)
+    launch = sum((s.get("parts") or {}).get("launch") or 0.0 for s in stages)
+    words = f"Of the predicted {total:.4g} ms, the launches of {len(stages)} stages take {launch:.4g} ms"
+    out = [f"Every lever of the report is used. {words}: fewer stages save that."]
+    copies = [s for s in stages if s.get("kind") == "transform"]
+    if copies:
+        verb = "only copies" if len(copies) == 1 else "only copy"
+        names, ms = ", ".join(s["name"] for s in copies), sum(s["ms"] for s in copies)
+        way = "let a neighbour read or store that type and layout, or `prepack` a parameter"
+        out.append(f"{names} {verb}, in {ms:.4g} ms: {way}.")
+    return out
 
 
 def row_of(trial: Trial) -> dict[str, Any]:
@@ -168,7 +194,7 @@ def row_of(trial: Trial) -> dict[str, Any]:
 
 
 def summary(view: View) -> dict[str, Any]:
-    """The session in short: state, budget, the best so far."""
+    """The session in short: state, budget, the best so far or, if nothing is faster than PyTorch, what came closest."""
     headline = view.headline
     best = None
     if headline is not None:
@@ -178,6 +204,14 @@ def summary(view: View) -> dict[str, Any]:
         "state": view.state,
         "trials_used": view.used,
         "trials_allowed": view.budget.get("trials"),
-        "best": best or "none yet: nothing is faster than PyTorch",
+        "best": best or _closest(view),
         "ended_because": view.end.reason if view.end is not None else None,
     }
+
+
+def _closest(view: View) -> str:
+    """The best of a session in which nothing is faster than PyTorch, as the tool `best` returns it."""
+    shown = view.shown
+    if shown is None:
+        return "none yet: no trial has a time that counts"
+    return f"none is faster than PyTorch; trial {shown.number} came closest, at {shown.judged.speedup:.3g}x"

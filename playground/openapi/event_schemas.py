@@ -11,6 +11,7 @@ from typing import Any
 from pydantic import TypeAdapter
 
 from engine.session import events as of_sessions
+from playground.openapi.forms import Failure
 from playground.rooms import events as of_rooms
 
 REF = "#/components/schemas/"
@@ -89,8 +90,9 @@ def _page(row: str, **more: Any) -> dict[str, Any]:
 
 
 def describe(schema: dict[str, Any]) -> None:
-    """Add the events to an OpenAPI document, and write each header as a client sends it: X-Seat-Token."""
-    schema["components"]["schemas"] |= components()
+    """Add the events and the refusals to an OpenAPI document, and write each header as a client sends it:
+    X-Seat-Token."""
+    schema["components"]["schemas"] |= components() | {"Failure": TypeAdapter(Failure).json_schema()}
     for path, name in (
         ("/api/sessions/{session_id}/events", "SessionEvents"),
         ("/api/rooms/{code}/events", "RoomEvents"),
@@ -101,6 +103,9 @@ def describe(schema: dict[str, Any]) -> None:
         }  # fmt: skip
     for methods in schema["paths"].values():
         for operation in methods.values():
+            operation["responses"]["4XX"] = {
+                "description": "refused", "content": {"application/json": {"schema": {"$ref": f"{REF}Failure"}}},
+            }  # fmt: skip
             for parameter in operation.get("parameters", ()):
                 if parameter["in"] == "header":
                     parameter["name"] = parameter["name"].replace("_", "-").title()

@@ -2,91 +2,23 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from typing import Literal
 
 from django.http import HttpRequest, HttpResponse
 from django.urls import reverse
-from ninja import Header, Query, Router, Schema, Status
-from pydantic import ConfigDict, Field
+from ninja import Header, Query, Router, Status
 
 from engine.session.spec import SpecFields
 from playground.access import limits, sessions
 from playground.access.answers import Refused
+from playground.learn.api import LessonOut
 from playground.models import Room, Seat
-from playground.rooms import lessons, log, names, plan, results, rules, runs
+from playground.openapi.forms import SessionMade, not_json
+from playground.rooms import forms, lessons, log, names, plan, results, rules, runs
 from playground.rooms.exam import asked as exam
 
 router = Router(tags=["workshops"])
 ANONYMOUS = Query(False, description="leave every name out")
-
-
-class RoomIn(Schema):
-    """`lessons`: names of lessons; `own`: lessons of the teacher, as Markdown; `paced`: the teacher opens the steps;
-    `test`: before and after the lessons each skill that they name is asked for, with modules that no lesson shows;
-    `deadline`: seconds since the epoch, after which the room takes no answers."""
-
-    model_config = ConfigDict(extra="forbid", strict=True)
-
-    title: str = Field("", max_length=200)
-    lessons: list[str] = Field([], max_length=100)
-    own: list[str] = Field([], max_length=20)
-    paced: bool = False
-    test: bool = False
-    seats: int = 40
-    trials: int = Field(plan.TRIALS, ge=1, le=100, description="of one session of a seat, at most")
-    deadline: float | None = None
-
-
-class RoomMade(Schema):
-    """Keep `teacher_token` (and `teacher_url`) secret: whoever has it reads every answer and may delete the room."""
-
-    code: str
-    join_url: str
-    teacher_url: str
-    teacher_token: str
-
-
-class SeatIn(Schema):
-    model_config = ConfigDict(extra="forbid", strict=True)
-
-    name: str = Field(max_length=400, description="a nickname, at most 24 characters, unique in the room")
-
-
-class SeatMade(Schema):
-    """`token` is shown here only. Send it as `X-Seat-Token`."""
-
-    seat: int
-    name: str
-    token: str
-
-
-class StepIn(Schema):
-    model_config = ConfigDict(extra="forbid", strict=True)
-
-    step: str = Field(max_length=200, description="key of the step that the student looks at")
-
-
-class RoomAnswerIn(Schema):
-    """`answer`: an option's code, a number, or a list of codes; `attempt`: the sender's name for this answer, so that
-    sending it twice counts once; `show`: say the right answer too, if the step is no test."""
-
-    model_config = ConfigDict(extra="forbid")
-
-    step: str = Field(max_length=200)
-    answer: Any
-    attempt: str = Field("", max_length=40)
-    show: bool = False
-    lang: Literal["en", "ko"] = Field("en", description="of the verdict's words")
-
-
-class TeacherIn(Schema):
-    """`data`: of `pace` {step}, or {} to open all; `message` {text}; `hint` {step}; `project` {seat}, or {} for none;
-    `reset` {seat, keep}. The others need none."""
-
-    model_config = ConfigDict(extra="forbid", strict=True)
-
-    kind: Literal["pause", "resume", "pace", "message", "hint", "project", "reset", "end"]
-    data: dict[str, Any] = Field({})
 
 
 def taught(request: HttpRequest, code: str, token: str) -> Room:
@@ -102,8 +34,8 @@ def seated(request: HttpRequest, code: str, token: str) -> Seat:
     return rules.must_sit(limits.address(request), room, token)
 
 
-@router.post("/rooms", response={201: RoomMade}, summary="Open a room")
-def open_room(request: HttpRequest, asked: RoomIn):
+@router.post("/rooms", response={201: forms.RoomMade}, summary="Open a room")
+def open_room(request: HttpRequest, asked: forms.RoomIn):
     room, token = rules.open_room(limits.address(request), asked.dict())
     address = request.build_absolute_uri
     return Status(
@@ -117,7 +49,7 @@ def open_room(request: HttpRequest, asked: RoomIn):
     )
 
 
-@router.get("/rooms/{code}", summary="A room: its lessons, its steps, whether it takes answers")
+@router.get("/rooms/{code}", response=forms.RoomOut, summary="A room: its lessons, its steps, whether it takes answers")
 def show(request: HttpRequest, code: str):
     room = rules.find(limits.address(request), code)
     return results.facts(room) | log.read(room.code, lambda state: state.to_json() | {"seats": len(state.seats)})
@@ -136,30 +68,41 @@ def delete(
     return HttpResponse(status=204)
 
 
-@router.post("/rooms/{code}/commands", response={202: dict}, summary="The teacher's commands: pace, pause, reset, ...")
-def command(request: HttpRequest, code: str, body: TeacherIn, x_teacher_token: str = Header("")):
+@router.post(
+    "/rooms/{code}/commands", response={202: forms.Commanded},
+    summary="The teacher's commands: pace, pause, reset, ...",
+)  # fmt: skip
+def command(request: HttpRequest, code: str, body: forms.TeacherIn, x_teacher_token: str = Header("")):
     room = taught(request, code, x_teacher_token)
     return Status(202, {"kind": body.kind, "seq": rules.command(room, body.kind, body.data)})
 
 
-@router.get("/rooms/{code}/test", summary="Both forms of the test with their answers (teacher)")
+@router.get(
+    "/rooms/{code}/test", response=forms.FormsOut, summary="Both forms of the test with their answers (teacher)"
+)
 def forms_of(request: HttpRequest, code: str, lang: Literal["en", "ko"] = "en", x_teacher_token: str = Header("")):
     """Seats with an even number have the first form before the lessons, the others the second."""
     return {"forms": exam.answered(taught(request, code, x_teacher_token).plan, lang)}
 
 
-@router.get("/rooms/{code}/results", summary="The results: every seat, its answers and its gap, the test (teacher)")
+@router.get(
+    "/rooms/{code}/results", response=forms.ResultsOut,
+    summary="The results: every seat, its answers and its gap, the test (teacher)",
+)  # fmt: skip
 def results_of(request: HttpRequest, code: str, anonymous: bool = ANONYMOUS, x_teacher_token: str = Header("")):
     return results.wall(taught(request, code, x_teacher_token), anonymous)
 
 
-@router.get("/rooms/{code}/results.csv", summary="The answers as CSV (teacher)")
+@router.get("/rooms/{code}/results.csv", summary="The answers as CSV (teacher)", openapi_extra=not_json("text/csv"))
 def table(request: HttpRequest, code: str, anonymous: bool = ANONYMOUS, x_teacher_token: str = Header("")):
     room = taught(request, code, x_teacher_token)
     return _csv(results.table(room, anonymous), f"room-{room.code}.csv")
 
 
-@router.get("/rooms/{code}/moved.csv", summary="What moved between the two tests, as CSV (teacher)")
+@router.get(
+    "/rooms/{code}/moved.csv", summary="What moved between the two tests, as CSV (teacher)",
+    openapi_extra=not_json("text/csv"),
+)  # fmt: skip
 def moved(request: HttpRequest, code: str, anonymous: bool = ANONYMOUS, x_teacher_token: str = Header("")):
     """Rows for the room, for each skill and for each seat: `of` is room, skill or seat."""
     room = taught(request, code, x_teacher_token)
@@ -192,20 +135,25 @@ def read_events(
 # ---- seats ----
 
 
-@router.post("/rooms/{code}/seats", response={201: SeatMade}, summary="Join a room under a nickname")
-def join(request: HttpRequest, code: str, asked: SeatIn):
+@router.post("/rooms/{code}/seats", response={201: forms.SeatMade}, summary="Join a room under a nickname")
+def join(request: HttpRequest, code: str, asked: forms.SeatIn):
     address = limits.address(request)
     seat, token = rules.join(address, rules.find(address, code), asked.name)
     return Status(201, {"seat": seat.number, "name": seat.name, "token": token})
 
 
-@router.get("/rooms/{code}/seat", summary="The room and one's own answers (seat)")
+@router.get(
+    "/rooms/{code}/seat", response=forms.OwnSeat, exclude_unset=True, summary="The room and one's own answers (seat)"
+)
 def own_seat(request: HttpRequest, code: str, x_seat_token: str = Header("")):
     seat = seated(request, code, x_seat_token)
     return results.of_seat(seat)
 
 
-@router.get("/rooms/{code}/lessons/{lesson}", summary="A lesson of the room, as the pages show it (seat or teacher)")
+@router.get(
+    "/rooms/{code}/lessons/{lesson}", response=LessonOut,
+    summary="A lesson of the room, as the pages show it (seat or teacher)",
+)  # fmt: skip
 def lesson_of(
     request: HttpRequest, code: str, lesson: str, lang: Literal["en", "ko"] = "en",
     x_seat_token: str = Header(""), x_teacher_token: str = Header(""),
@@ -218,7 +166,10 @@ def lesson_of(
     return lessons.shown(chosen)
 
 
-@router.get("/rooms/{code}/test/{part}", summary="The questions of the test before or after the lessons (seat)")
+@router.get(
+    "/rooms/{code}/test/{part}", response=LessonOut,
+    summary="The questions of the test before or after the lessons (seat)",
+)  # fmt: skip
 def test_of(
     request: HttpRequest, code: str, part: Literal["before", "after"], lang: Literal["en", "ko"] = "en",
     x_seat_token: str = Header(""),
@@ -231,24 +182,31 @@ def test_of(
     return lessons.shown(questions)
 
 
-@router.post("/rooms/{code}/steps", response={202: dict}, summary="Say which step is on the screen (seat)")
-def look(request: HttpRequest, code: str, body: StepIn, x_seat_token: str = Header("")):
+@router.post("/rooms/{code}/steps", response={202: forms.Looked}, summary="Say which step is on the screen (seat)")
+def look(request: HttpRequest, code: str, body: forms.StepIn, x_seat_token: str = Header("")):
     rules.look(seated(request, code, x_seat_token), body.step)
     return Status(202, {"step": body.step})
 
 
-@router.post("/rooms/{code}/answers", response={201: dict}, summary="Answer a step (seat)")
-def answer(request: HttpRequest, code: str, body: RoomAnswerIn, x_seat_token: str = Header("")):
+@router.post(
+    "/rooms/{code}/answers", response={201: forms.Answered}, exclude_unset=True, summary="Answer a step (seat)"
+)
+def answer(request: HttpRequest, code: str, body: forms.RoomAnswerIn, x_seat_token: str = Header("")):
     seat = seated(request, code, x_seat_token)
     return Status(201, rules.answer(seat, body.step, body.answer, body.attempt, body.show, body.lang))
 
 
-@router.get("/rooms/{code}/answers", summary="How the room answered a step, after one's own answer (seat)")
+@router.get(
+    "/rooms/{code}/answers", response=forms.Counts,
+    summary="How the room answered a step, after one's own answer (seat)",
+)  # fmt: skip
 def counts(request: HttpRequest, code: str, step: str = Query(..., max_length=200), x_seat_token: str = Header("")):
     return rules.counts(seated(request, code, x_seat_token), step)
 
 
-@router.post("/rooms/{code}/sessions", response={201: dict}, summary="Start a session on the seat's account (seat)")
+@router.post(
+    "/rooms/{code}/sessions", response={201: SessionMade}, summary="Start a session on the seat's account (seat)"
+)
 def start(
     request: HttpRequest, code: str, asked: SpecFields, step: str = Query("", max_length=200),
     x_seat_token: str = Header(""),

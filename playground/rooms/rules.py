@@ -5,6 +5,7 @@ from __future__ import annotations
 import hmac
 import html
 import json
+from collections.abc import Iterable
 from datetime import datetime
 from typing import Any
 
@@ -185,11 +186,11 @@ def answer(seat: Seat, key: str, value: Any, attempt: str, show: bool = False, l
             raise Refused(422, "This step asks nothing.", STEPS_OF_IT, field="step")
         if mine is not None and step["part"] != events.LESSON:
             raise Refused(409, "A question of the test is answered once.", "Go on to the next one.", field="step")
-        if step["part"] == events.BEFORE and any(":" not in k for k in state.seats[seat.number].answers):
-            error = "The test before the lessons is over for you: you have answered a step of a lesson."
-            raise Refused(409, error, "Go on with the lesson.", field="step")
+        if step["part"] == events.BEFORE and _went_on(state.seats[seat.number].answers):
+            error = "The test before the lessons is over for you: you have answered a lesson or the test after."
+            raise Refused(409, error, "Go on with the lessons.", field="step")
         if mine is not None and mine.tries >= MOST_TRIES:
-            raise Refused(429, f"This step has {MOST_TRIES} answers of yours.", "Ask the teacher.", field="step")
+            raise Refused(409, f"This step has {MOST_TRIES} answers of yours.", "Ask the teacher.", field="step")
         if outcome is None or outcome.code == "unreadable":  # it counts as no answer
             words = outcome.html if outcome is not None else "The lesson no longer has this question."
             raise Refused(422, html.unescape(words), "Answer in the form that the step shows.", field="answer")
@@ -199,6 +200,12 @@ def answer(seat: Seat, key: str, value: Any, attempt: str, show: bool = False, l
 
     log.append(seat.room_id, decide)
     return replies[0]
+
+
+def _went_on(keys: Iterable[str]) -> bool:
+    """Return True if one of the answered steps is none of the test before: from then on its answers would not show what
+    a student knew before."""
+    return any(not key.startswith(f"{events.BEFORE}:") for key in keys)
 
 
 def _checked(room: Room, seat: Seat, key: str, value: Any, show: bool, lang: str) -> Outcome | None:

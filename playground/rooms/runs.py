@@ -74,8 +74,8 @@ def _must_have_place(room: Room, seat: Seat) -> None:
 
 
 def gaps(codes: list[str]) -> dict[str, dict[int, dict[str, Any]]]:
-    """{code: {seat: {session, state, trials, gap, speedup, kind}}}: of each seat the newest session that is not
-    stopped, and its best gap of all. `gap`: the best trial's time over the limit; None without one."""
+    """{code: {seat: {session, state, trials, gap, ms, speedup, kind}}}: of each seat the newest session that is not
+    stopped, and its best gap of all. `gap`: the best trial's time, `ms`, over the limit; None without one."""
     rows = Session.objects.filter(seat__room__in=codes).order_by("created")
     seen: dict[str, dict[int, dict[str, Any]]] = {code: {} for code in codes}
     for code, number, session_id, state, summary in rows.values_list(
@@ -89,5 +89,6 @@ def gaps(codes: list[str]) -> dict[str, dict[int, dict[str, Any]]]:
             "session": session_id, "state": state, "trials": (summary or {}).get("trials", 0),
             "gap": gap if better else earlier, "speedup": best.get("speedup") if better else row.get("speedup"),
             "kind": best.get("kind", "") if better else row.get("kind", ""),
+            "ms": best.get("ms") if better else row.get("ms"),
         }  # fmt: skip
     return seen

@@ -51,7 +51,7 @@ def new(request: HttpRequest) -> HttpResponse:
         "seats": min(40, conf.get("UCUTLASS_ROOM_SEATS")), "most_seats": conf.get("UCUTLASS_ROOM_SEATS"),
         "trials": plan.TRIALS, "lonely": lonely(request),
     }  # fmt: skip
-    return _page(request, "room_new.html", {"boot": boot})
+    return _page(request, "room_new.html", {"boot": boot, "reached": reached(request)})
 
 
 @csp_update({"frame-src": [SELF]})
@@ -106,7 +106,7 @@ def _wall(request: HttpRequest, room: Room, token: str | None) -> HttpResponse:
     with translation.override(language_of(request)):
         title = gettext("QR code of the room")
     picture = qr.svg_inline(scale=4, border=2, dark="#000", light="#fff", omitsize=True, title=title)
-    return _page(request, "wall.html", {"boot": boot, "room": room, "qr": picture})
+    return _page(request, "wall.html", {"boot": boot, "room": room, "qr": picture, "reached": reached(request)})
 
 
 def _room(request: HttpRequest, code: str) -> Room:
@@ -132,3 +132,17 @@ def lonely(request: HttpRequest) -> bool:
         return ipaddress.ip_address(host.strip("[]")).is_loopback
     except ValueError:
         return host in LONELY
+
+
+def reached(request: HttpRequest) -> list[str]:
+    """The addresses of the form for a room that others can open, of those that the app serves (UCUTLASS_HOSTS)."""
+    place = f":{request.get_port()}{reverse('new_room')}"
+    return [f"{request.scheme}://{host}{place}" for host in conf.get("UCUTLASS_HOSTS") if _of_network(host)]
+
+
+def _of_network(host: str) -> bool:
+    try:
+        address = ipaddress.ip_address(host.strip("[]"))
+    except ValueError:
+        return "." in host and host[0] not in ".*" and host not in LONELY  # others may not know a bare name
+    return not (address.is_loopback or address.is_unspecified)

@@ -5,15 +5,23 @@ from __future__ import annotations
 from django.utils import translation
 from django.utils.translation import gettext, gettext_noop
 
+from playground.learn import own_words
 from playground.learn import words as of_lessons
 
 # Keys of static/js/rooms -> English words. Names in braces are filled in by the page.
 SCRIPT = {
     "stored": gettext_noop("Your answer is stored. The test before the lessons says no verdict."),
+    "send": gettext_noop("Send the answer"),
+    "once_before": gettext_noop(
+        "Each question can be answered once. Nobody sees a verdict before the lessons; the same skills are asked for "
+        "again at the end."
+    ),
+    "once_after": gettext_noop("Each question can be answered once. Then you see whether the answer is right."),
     "test_before": gettext_noop("Test before"),
     "test_after": gettext_noop("Test after"),
     "answered": gettext_noop("{done} of {all}"),
-    "unsent": gettext_noop("{n} answers are not sent yet. This page keeps trying."),
+    "unsent": gettext_noop("Answers not sent yet: {n}. This page keeps trying."),
+    "unsent_refused": gettext_noop("An answer that this page could not send before is refused now: {why}"),
     "not_valid": gettext_noop("Your seat is not valid any more. Join again."),
     "was_reset": gettext_noop("Your teacher reset this seat. Join again."),
     "deleted": gettext_noop("This room was deleted."),
@@ -23,7 +31,8 @@ SCRIPT = {
     "hint_of_teacher": gettext_noop("Hint of your teacher"),
     "no_time_yet": gettext_noop("no time yet"),
     "times_limit": gettext_noop("{gap} times the limit ({kind})"),
-    "session": gettext_noop("{state}, {trials} trials, best: {gap}."),
+    "by_launches": gettext_noop("bound by launches ({kind})"),
+    "session": gettext_noop("{state}, trials: {trials}, best: {gap}."),
     "open_session": gettext_noop("Open the session"),
     "queued": gettext_noop("queued"),
     "running": gettext_noop("running"),
@@ -49,6 +58,10 @@ PAGE = (
     gettext_noop("Your teacher and the projector may show it. It is deleted with the room."),
     gettext_noop("Room"),
     gettext_noop("Leave the seat"),
+    gettext_noop(
+        "Your answers stay with your teacher. To take this nickname again, ask your teacher to reset the seat."
+    ),
+    gettext_noop("Stay"),
     gettext_noop("Parts of the room"),
     gettext_noop("Lesson"),
     gettext_noop("Optimise a module of your own"),
@@ -83,6 +96,8 @@ PAGE = (
         "Students join with a code and a nickname. You get a teacher's link, which shows every answer as it comes."
     ),
     gettext_noop("Only this machine can open this address."),
+    gettext_noop("Only this machine can open the address above."),
+    gettext_noop("Open the room at an address that students can open:"),
     gettext_noop(
         "For students in the same network, open this page at the address of this machine, after this start of the app:"
     ),
@@ -98,6 +113,7 @@ PAGE = (
     gettext_noop("Test"),
     gettext_noop("Ask about new modules before and after the lessons, and report what moved"),
     gettext_noop("Seats at most"),
+    gettext_noop("Trials of one session at most"),
     gettext_noop("Deadline, for homework (your local time; may stay empty)"),
     gettext_noop("Open the room"),
 )
@@ -147,9 +163,14 @@ WALL = (
     gettext_noop("answered"),
     gettext_noop("not answered"),
     gettext_noop("Answers"),
+    gettext_noop("Answers…"),
+    gettext_noop("Answers of {name}"),
+    gettext_noop("First answer:"),
+    gettext_noop("Close"),
     gettext_noop(", {tries} tries"),
-    gettext_noop("{state}, {trials} trials"),
+    gettext_noop("{state}, trials: {trials}"),
     gettext_noop("{gap}× the limit ({kind})"),
+    gettext_noop("bound by launches ({kind})"),
     gettext_noop("Share of the speed of light"),
     gettext_noop("Cancel"),
     gettext_noop("The browser that has the seat loses it, and the nickname can be taken again."),
@@ -178,7 +199,7 @@ WALL = (
     gettext_noop("{about}. {n} of {all} answered, {right} right."),
     gettext_noop("On the projector: {name}"),
     gettext_noop("The session of the seat"),
-    gettext_noop("This seat has no session and no answer yet."),
+    gettext_noop("This seat has no answer yet."),
     gettext_noop("Skill"),
     gettext_noop("Seat"),
     gettext_noop("Of {both} questions that were answered both times, {before} were right before and {after} after."),
@@ -247,8 +268,8 @@ REFUSALS = (
     gettext_noop("This step asks nothing."),
     gettext_noop("A question of the test is answered once."),
     gettext_noop("Go on to the next one."),
-    gettext_noop("The test before the lessons is over for you: you have answered a step of a lesson."),
-    gettext_noop("Go on with the lesson."),
+    gettext_noop("The test before the lessons is over for you: you have answered a lesson or the test after."),
+    gettext_noop("Go on with the lessons."),
     gettext_noop("This step has {n} answers of yours."),
     gettext_noop("Ask the teacher."),
     gettext_noop("The lesson no longer has this question."),
@@ -293,5 +314,5 @@ def texts(language: str) -> dict[str, str]:
 
 
 def sentences(language: str) -> dict[str, str]:
-    """The same for what the server refuses."""
-    return of_lessons.translations(REFUSALS, language)
+    """The same for what the server refuses, the mistakes of a teacher's own lesson among it."""
+    return of_lessons.translations(REFUSALS, language) | own_words.sentences(language)

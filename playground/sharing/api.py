@@ -13,10 +13,21 @@ from engine import record as records
 from playground.access import limits, owners, sessions
 from playground.access.answers import Refused
 from playground.models import Session, Snapshot
+from playground.openapi.forms import json_of
 from playground.sharing import notes, snapshots
 
 router = Router(tags=["sharing"])
 Body = ConfigDict(extra="forbid", strict=True)
+RECORD = {
+    "type": "object", "description": "as engine.record writes it", "required": ["version", "id", "hashes"],
+    "properties": {
+        "version": {"type": "integer"}, "id": {"type": "string", "description": "binds the hashes"},
+        "hashes": {"type": "object", "additionalProperties": {"type": "string"}}, "fields": {"type": "object"},
+        "events": {"type": "array", "items": {"$ref": "#/components/schemas/SessionEvent"}},
+        "texts": {"type": "object", "additionalProperties": {"type": "string"}},
+        "reproductions": {"type": "array", "items": {"type": "object"}},
+    },
+}  # fmt: skip
 RIGHT = "The right comes as for commands: X-Control-Token, or the owner token of the session in Authorization."
 
 
@@ -69,6 +80,15 @@ class NoteIn(Schema):
     text: str = Field(description='"" removes the note')
 
 
+class NoteOut(Schema):
+    trial: int
+    text: str
+
+
+class NotesOut(Schema):
+    notes: dict[str, str] = Field(description="by the trial's number")
+
+
 @router.post(
     "/sessions/{session_id}/snapshots", response={201: SnapshotOut}, summary="Take a snapshot of a finished session",
     description=f"The same content gives the same snapshot. {RIGHT}",
@@ -104,20 +124,25 @@ def attach(request: HttpRequest, snapshot_id: str, asked: RunIn, x_control_token
     return Status(201, {"reproduced": good, "runs": runs})
 
 
-@router.post("/sessions/{session_id}/pin", summary="Keep a session, or let it be deleted in time", description=RIGHT)
+@router.post(
+    "/sessions/{session_id}/pin", response=PinIn, summary="Keep a session, or let it be deleted in time",
+    description=RIGHT,
+)  # fmt: skip
 def pin(request: HttpRequest, session_id: str, asked: PinIn, x_control_token: str = Header("")):
     session = sessions.controlled(request, session_id, x_control_token)
     Session.objects.filter(id=session.id).update(pinned=asked.pinned)
     return {"pinned": asked.pinned}
 
 
-@router.get("/sessions/{session_id}/notes", summary="The owner's notes on trials")
+@router.get("/sessions/{session_id}/notes", response=NotesOut, summary="The owner's notes on trials")
 def read_notes(request: HttpRequest, session_id: str):
     session = sessions.find(limits.address(request), session_id)
     return {"notes": {str(trial): text for trial, text in notes.of(session).items()}}
 
 
-@router.put("/sessions/{session_id}/notes/{trial}", summary="Write a note to a trial", description=RIGHT)
+@router.put(
+    "/sessions/{session_id}/notes/{trial}", response=NoteOut, summary="Write a note to a trial", description=RIGHT
+)
 def write_note(request: HttpRequest, session_id: str, trial: int, asked: NoteIn, x_control_token: str = Header("")):
     session = sessions.controlled(request, session_id, x_control_token)
     sessions.limited(limits.commands, [session.id], "notes")
@@ -128,6 +153,7 @@ def write_note(request: HttpRequest, session_id: str, trial: int, asked: NoteIn,
 @router.get(
     "/sessions/{session_id}/record", summary="What a finished session's results rest on, bound by hashes",
     description="For `python -m engine reproduce`, which takes the session's link too.",
+    openapi_extra=json_of(RECORD),
 )  # fmt: skip
 def record(request: HttpRequest, session_id: str):
     session = sessions.find(limits.address(request), session_id)

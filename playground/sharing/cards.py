@@ -18,6 +18,7 @@ from engine.words import baseline_name, class_name, device_name
 from playground import figures
 from playground.models import Session
 from playground.sharing import snapshots
+from sol.budget import gap_says_nothing
 
 if TYPE_CHECKING:
     from PIL.ImageDraw import ImageDraw
@@ -42,6 +43,8 @@ def sentence(session: Session) -> str:
     how = "measured on" if best["kind"] == "measured" else "predicted for"
     over = f"{best['speedup']:.2f}x over {baseline_name(best['baseline'])}"
     limit = f", {best['gap']:.2f} times the speed-of-light limit" if best.get("gap") else ""
+    if gap_says_nothing(best["ms"], best.get("gap")):
+        limit = ", bound by launches"
     good, runs = snapshots.runs_of(session)
     confirmed = f"; {good} of {runs} independent runs reproduced it" if runs else ""
     return f"{over}, {how} {device or 'a GPU'}{limit}; {counted}{confirmed}."
@@ -101,7 +104,9 @@ def _words(draw: ImageDraw, session: Session, good: int, runs: int) -> None:
     for line in _lines(draw, latin(over), 30, TEXT, 1):
         y += 38
         draw.text((64, y + 104), line, font=_font(30), fill=INK)
-    if best.get("gap"):
+    if gap_says_nothing(best["ms"], best.get("gap")):
+        draw.text((64, y + 146), "bound by launches", font=_font(30), fill=MUTED)
+    elif best.get("gap"):
         share = min(1.0, 1 / best["gap"])
         draw.text((64, y + 146), f"{share:.0%} of the speed of light", font=_font(30), fill=MUTED)
         draw.rounded_rectangle((64, y + 194, 564, y + 208), 7, fill=LINE)

@@ -164,6 +164,13 @@ FIGURES = (
         "takes {ms} ({kind}), {times} times that."
     ),
     gettext_noop("In {cls} no kernel on {gpu} can be faster than {limit}, a limit set by {unit}."),
+    gettext_noop(
+        "In {cls} no kernel on {gpu} can be faster than {limit}, but starting one takes about {time}, which binds it; "
+        "PyTorch takes {ms} ({kind})."
+    ),
+    gettext_noop(
+        "In {cls} no kernel on {gpu} can be faster than {limit}, but starting one takes about {time}, which binds it."
+    ),
     gettext_noop("the matrix units"),
     gettext_noop("the arithmetic pipes"),
     gettext_noop("the special function units"),
@@ -198,7 +205,8 @@ FIGURES = (
 # The state of a session that waits (playground/engines.py).
 STATES = (
     gettext_noop("Next in the queue."),
-    gettext_noop("Queued: {n} before this one."),
+    gettext_noop("Queued: {n} before this one. It begins with them: an engine runs many at once."),
+    gettext_noop("Queued: {n} before this one. It begins as others end."),
 )
 # What the template says (templates/embed.html), so that a test finds each of them here.
 PAGE = (

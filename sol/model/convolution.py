@@ -90,8 +90,6 @@ def convolution_time(program: ir.Program, stage: ir.Conv, p: Product, hw: Hardwa
     launch_ms, fill_ms = LAUNCH_MS + GAP_MS * (len(works) - 1), len(works) * PROLOGUE_CLOCKS / clock * 1e3
     resources = {"tensor": products, "l2": max(rows, fetched), "memory": memory_ms, "epilogue": whole_ms - main_ms}
     by = max(resources, key=lambda r: resources[r])
-    if launch_ms + fill_ms > whole_ms:
-        by = "launch"
     tiles, waves = sum(x.tiles for x in works), sum(x.waves for x in works)
     return TileTime(
         launch_ms + fill_ms + whole_ms,
@@ -109,6 +107,7 @@ def convolution_time(program: ir.Program, stage: ir.Conv, p: Product, hw: Hardwa
         waves,
         min(1.0, y.elements / (tile.pixels * tile.n) / (waves * tile.resident * hw.sms)),
         by,
+        len(works),
     )
 
 

@@ -142,7 +142,7 @@ def _matrix(op: Op, c: Cost, graph: OpGraph, hw: Hardware, cls: str, layout: _La
         "epilogue": time.epilogue_ms,
         "reduction": time.reduction_ms,
     }
-    return StageTime(op.name, "library", ms, time.bound_by, parts, c.flops, time.hbm_bytes, note, slowed)
+    return StageTime(op.name, "library", ms, time.work_by, parts, c.flops, time.hbm_bytes, note, slowed)
 
 
 def _einsum_like(op: Op, c: Cost, ins: list[Tensor], out: Tensor, hw: Hardware, cls: str) -> StageTime:
@@ -154,7 +154,7 @@ def _einsum_like(op: Op, c: Cost, ins: list[Tensor], out: Tensor, hw: Hardware, 
         p = Product(1, m, n, k, cls, DTYPE_BYTES[ins[0].dtype], DTYPE_BYTES[out.dtype])
         t = library_product(p, hw)
         parts = {"launch": LAUNCH_MS, "main": t.ms - LAUNCH_MS}
-        return StageTime(op.name, "library", t.ms, t.bound_by, parts, c.flops, t.hbm_bytes)
+        return StageTime(op.name, "library", t.ms, t.work_by, parts, c.flops, t.hbm_bytes)
     main = max(c.matrix / (0.5 * hw.ceiling(cls)), c.bytes / hw.copy_rate) * 1e3
     return StageTime(
         op.name, "library", LAUNCH_MS + main, "tensor", {"launch": LAUNCH_MS, "main": main}, c.flops, c.bytes

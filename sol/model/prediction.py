@@ -1,4 +1,4 @@
-"""Predicted times as data: the time of one launch (`StageTime`) and of a whole run (`Attainable`)."""
+"""Predicted times as data: the time of one stage (`StageTime`) and of a whole run (`Attainable`)."""
 
 from __future__ import annotations
 
@@ -11,12 +11,13 @@ from sol.model.tiles import GAP_MS, LAUNCH_MS
 
 @dataclass(frozen=True)
 class StageTime:
-    """One launch. `parts`: where its ms go (launch, fill, main, epilogue, ...); they sum to `ms`."""
+    """One stage. `parts`: where its ms go (launch, fill, main, epilogue, ...); they sum to `ms`. `bound_by`: what binds
+    its work, or what delays it (`queued`)."""
 
     name: str
     kind: str  # gemm | transform | library | pointwise | ...
     ms: float
-    bound_by: str  # tensor | l2 | memory | epilogue | launch | special | vector
+    bound_by: str  # tensor | l2 | memory | epilogue | special | vector | launch | fill
     parts: dict[str, float] = field(hash=False, default_factory=dict)
     flops: float = 0.0
     bytes: float = 0.0  # to and from device memory, re-reads included
@@ -55,11 +56,16 @@ def stream_ms(read: float, written: float, hw: Hardware, *, launch_ms: float = L
 
 
 def queued(stages: Iterable[StageTime]) -> tuple[StageTime, ...]:
-    """Stages queued without waiting: from the second on, all of a launch but the gap overlaps with the stage before."""
+    """Stages queued without waiting: from the second on, all of a launch but the gap overlaps with the stage before.
+    What is left of a launch binds a stage, or the fill of its pipeline, if it is the longest of launch, fill and work.
+    """
     out: list[StageTime] = []
     for s in stages:
         hidden = min(s.parts.get("launch", 0.0), LAUNCH_MS) - GAP_MS
         if any(o.ms for o in out) and hidden > 0:
             s = replace(s, ms=s.ms - hidden, parts={**s.parts, "launch": s.parts["launch"] - hidden})
+        launch, fill = (s.parts.get(name, 0.0) for name in ("launch", "fill"))
+        if max(launch, fill) > s.ms - launch - fill:
+            s = replace(s, bound_by="launch" if launch >= fill else "fill")
         out.append(s)
     return tuple(out)

@@ -48,8 +48,6 @@ def rowmajor_time(program: ir.Program, stage: ir.Conv, p: Product, hw: Hardware)
     fill_ms = PROLOGUE_CLOCKS / clock * 1e3
     launch_ms = LAUNCH_MS + PACK_MS + GAP_MS
     by = max(resources, key=lambda r: resources[r])
-    if launch_ms + fill_ms > main_ms:
-        by = "launch"
     return TileTime(
         launch_ms + fill_ms + main_ms,
         launch_ms,
@@ -66,4 +64,5 @@ def rowmajor_time(program: ir.Program, stage: ir.Conv, p: Product, hw: Hardware)
         waves,
         full / (c.tile[0] * c.tile[1]) / (waves * hw.sms * plan.blocks),
         by,
+        2,
     )

@@ -99,7 +99,8 @@ class TileTime:
     tiles: int
     waves: int
     busy: float
-    bound_by: str
+    work_by: str  # tensor | l2 | memory | epilogue: what binds its work, apart from launch and fill
+    launches: int = 1
 
 
 def engine_of(hw: Hardware, cls: str) -> str:
@@ -216,11 +217,7 @@ def tile_time(p: Product, t: Tiling, hw: Hardware) -> TileTime:
         reduction_ms += max(0.0, sms / tiles - 1) * 2 * bm * bn * 4 / (SM_L2_BYTES_CLOCK * clock) * 1e3
     fill_ms = PROLOGUE_CLOCKS / clock * 1e3
     ms = LAUNCH_MS + fill_ms + main_ms + epilogue_ms + reduction_ms
-    by = max(resources, key=lambda r: resources[r])
-    if LAUNCH_MS + fill_ms > main_ms + epilogue_ms + reduction_ms:
-        by = "launch"
-    elif epilogue_ms > main_ms:
-        by = "epilogue"
+    by = "epilogue" if epilogue_ms > main_ms else max(resources, key=lambda r: resources[r])
     real = p.l * p.m * p.n / (bm * bn) * splits
     return TileTime(
         ms,

@@ -112,7 +112,7 @@ export class Chart {
   drawTable() {
     if (!this.details.open || !this.figure) return;
     const rows = translated(this.figure.rows);
-    const head = Object.keys(rows[0] ?? {}).map((name) => h("th", { scope: "col" }, tr(name)));
+    const head = Object.keys(rows[0] ?? {}).map((name) => h("th", { scope: "col" }, translated(name)));
     const body = rows.map((row) => h("tr", {}, Object.values(row).map((v) => h("td", {}, cell(v)))));
     this.table.replaceChildren(h("table", {}, h("thead", {}, h("tr", {}, head)), h("tbody", {}, body)));
   }

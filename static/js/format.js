@@ -81,6 +81,7 @@ export const BOUND = {
   l2: "the L2 cache's bandwidth",
   epilogue: "the epilogue",
   launch: "the launch",
+  fill: "the start of its pipeline",
 };
 
 const BASELINES = { eager: "PyTorch eager", compile: "torch.compile" };

@@ -117,10 +117,10 @@ export async function copy(text, done) {
   toast(done);
 }
 
-/** A button that copies `text()`. `what`: in words, "the program". */
-export const copyButton = (id, what, text) =>
-  h("button", { type: "button", class: "button copy", id, "aria-label": `Copy ${what}`, title: `Copy ${what}`,
-    onclick: () => copy(text(), `${what[0].toUpperCase()}${what.slice(1)} is copied.`) }, "Copy");
+/** A button that copies `text()`. `label` names it, `done` is said afterwards. */
+export const copyButton = (id, { shown, label, done }, text) =>
+  h("button", { type: "button", class: "button copy", id, "aria-label": label, title: label,
+    onclick: () => copy(text(), done) }, shown);
 
 /** Arrow keys within a role=tablist; `choose(tab)` is called with the tab to select. */
 export function tablist(list, choose) {

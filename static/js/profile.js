@@ -1,6 +1,7 @@
 // The profile of the shown trial on the session page: on the owner's request while the session runs, and for everybody
 // once it has ended. Its head says where the text comes from, when it was made and for which trial.
 import { blob, boot, h, request, toast } from "./page.js";
+import { tr } from "./texts.js";
 import { command } from "./session/owner.js";
 import { timeOf } from "./session/view.js";
 
@@ -16,9 +17,9 @@ export class Profile {
     this.turn = 0;
     this.ofEnded = new Map(); // trial -> its profile, of a session that ended
     const act = { type: "button", class: "button", id: "ask-profile", onclick: () => this.press() };
-    this.ask = h("button", act, "Profile");
+    this.ask = h("button", act, tr("Profile"));
     this.about = h("p", { id: "profile-about", role: "status" });
-    this.text = h("pre", { id: "profile-text", tabindex: "0", "aria-label": "Profile of the shown trial" });
+    this.text = h("pre", { id: "profile-text", tabindex: "0", "aria-label": tr("Profile of the shown trial") });
     this.section = h("section", { class: "profile", id: "profile", hidden: true }, this.ask, this.about, this.text);
     root.append(this.section);
   }
@@ -51,7 +52,7 @@ export class Profile {
     } catch (e) {
       if (turn !== this.turn) return;
       this.shown = null; // drawn again with the next event
-      this.about.textContent = `The profile did not load: ${e.message}`;
+      this.about.textContent = tr("The profile did not load: {error}", { error: e.message });
     }
   }
 
@@ -59,9 +60,10 @@ export class Profile {
     if (!known) return "";
     if (known.state === "refused") return known.reason;
     if (known.state === "asked")
-      return this.over ? "The session ended before this profile was made." : `The profile of trial ${n} is being made…`;
+      return this.over ? tr("The session ended before this profile was made.")
+        : tr("The profile of trial {n} is being made…", { n });
     const when = known.t ? ` · ${clock(known.t)}` : "";
-    return `Profile of trial ${n} · ${SOURCES[known.source] ?? known.source}${when}`;
+    return `${tr("Profile of trial {n}", { n })} · ${tr(SOURCES[known.source] ?? known.source)}${when}`;
   }
 
   async press() {

@@ -1,5 +1,6 @@
 // Why a session was refused, for a person: the reason first, then a list of what a module may hold.
 import { h } from "./page.js";
+import { tr } from "./texts.js";
 
 /** Text with `code` between backticks as nodes. */
 const marked = (text) => text.split("`").map((part, i) => (i % 2 ? h("code", {}, part) : part));
@@ -22,13 +23,15 @@ export function refusalOf(end, text, fork) {
   const refused = end.state === "refused";
   const listed = end.covered.map(({ kind, names }) => [h("dt", {}, kind), h("dd", {}, names)]);
   const unasked = ["no_key", "endpoint"].includes(end.code); // nothing is wrong with the text
+  const head = unasked ? tr("The model could not be asked") : refused ? tr("This cannot be optimised as it is")
+    : end.state === "done" ? tr("No part of this is a program yet, so PyTorch stays") : tr("The session failed");
+  const act = unasked ? tr("Start it again") : refused ? tr("Fix it in the editor") : tr("Open the text in the editor");
   return h("section", { class: "refusal", role: "alert" },
-    h("h2", {}, unasked ? "The model could not be asked"
-      : refused ? "This cannot be optimised as it is"
-      : end.state === "done" ? "No part of this is a program yet, so PyTorch stays" : "The session failed"),
-    h("p", { id: "refusal-reason" }, marked(sentence(end.reason))),
-    end.line ? h("figure", {}, h("figcaption", {}, `Line ${end.line}`), h("pre", {}, around(text, end.line))) : null,
-    listed.length ? h("details", { id: "covered" }, h("summary", {}, "What is covered"), h("dl", {}, listed)) : null,
-    h("a", { class: "button primary", id: "fix-it", href: fork },
-      unasked ? "Start it again" : refused ? "Fix it in the editor" : "Open the text in the editor"));
+    h("h2", {}, head),
+    h("p", { id: "refusal-reason", lang: "en" }, marked(sentence(end.reason))),
+    end.line ? h("figure", {}, h("figcaption", {}, tr("Line {n}", { n: end.line })),
+      h("pre", {}, around(text, end.line))) : null,
+    listed.length ? h("details", { id: "covered" }, h("summary", {}, tr("What is covered")),
+      h("dl", {}, listed)) : null,
+    h("a", { class: "button primary", id: "fix-it", href: fork }, act));
 }

@@ -1,5 +1,7 @@
 """Two recordings are chosen by their checkboxes, shown side by side, and compared where that means something."""
 
+import re
+
 import pytest
 from playwright.sync_api import expect
 
@@ -50,6 +52,22 @@ def test_the_class_is_chosen_and_the_sides_are_swapped(open_page, recordings, co
     page.get_by_role("link", name="Swap A and B").click()
     expect(page.locator("#side-A")).to_contain_text("mlp_gelu")
     expect(page.locator("#chart-history-of-B .main-svg").first).to_be_visible()
+    assert not complaints, complaints
+
+
+def test_a_session_leads_to_its_comparison(open_page, finished, recordings, app, complaints):
+    other = app.submit(trials=1)
+    page = open_page(re.sub(r"^https?://[^/]+", "", other["control_url"]))  # this browser remembers it
+    page.goto(app.url + finished["view"])
+    page.locator("#compare").click()
+    expect(page.locator("#others-title")).to_be_visible()
+    recording = page.get_by_role("link", name="matmul_square", exact=True)
+    expect(recording).to_have_attribute("href", re.compile(f"a={finished['id']}&b="))
+    expect(page.get_by_label("A", exact=True)).to_have_value(finished["id"])
+    app.wait_ended(other["id"])
+    page.locator("#yours a").click()
+    expect(page).to_have_url(re.compile(f"a={finished['id']}&b={other['id']}"))
+    expect(page.locator("#side-A, #side-B")).to_have_count(2)
     assert not complaints, complaints
 
 

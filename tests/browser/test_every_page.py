@@ -30,10 +30,25 @@ def scrub(walk: Walk) -> None:
     walk.page.wait_for_timeout(800)
 
 
-def join(walk: Walk) -> None:
-    walk.page.get_by_label("Nickname").fill("Ada")
+def join(walk: Walk, name: str = "Ada", ready: str = ".lesson-step") -> None:
+    walk.page.get_by_label("Nickname").fill(name)
     walk.page.keyboard.press("Enter")
-    walk.page.wait_for_selector("#room:not([hidden]) .lesson-step")
+    walk.page.wait_for_selector(f"#room:not([hidden]) {ready}")
+
+
+def be_tested(walk: Walk) -> None:
+    join(walk, ready=".quiz-item")
+
+
+def leave(walk: Walk) -> None:
+    join(walk, "Lin")
+    walk.page.locator("#leave").click()
+    walk.page.wait_for_selector("#leaving[open]")
+
+
+def read_answers(walk: Walk) -> None:
+    walk.page.get_by_role("button", name="Answers").first.click()
+    walk.page.wait_for_selector("#dialog[open] .seat-answers")
 
 
 def compare(walk: Walk) -> None:
@@ -79,6 +94,9 @@ PAGES = {
     "a new room": Page("new_room", "/w/new", "h1"),
     "a room before one joins": Page("room", "/w/{room}", "#join:not([hidden])"),
     "a student's room": Page("room", "/w/{room}", "#join:not([hidden])", join),
+    "leaving a room": Page("room", "/w/{room}", "#join:not([hidden])", leave),
+    "the test of a room": Page("room", "/w/{tested}", "#join:not([hidden])", be_tested),
+    "a seat's answers": Page("wall", "/w/{room}/wall/{teacher}", "#wall:not([hidden]) .tile", read_answers),
     "a teacher's wall": Page("wall", "/w/{room}/wall/{teacher}", "#wall:not([hidden]) .tile, #nobody"),
     "a wall without its link": Page("wall", "/w/{room}/wall", "#no-token:not([hidden])"),
     "the language": Page("language", "/language", "h1"),
@@ -100,13 +118,17 @@ def world(app, finished, recordings) -> dict[str, str]:
     token = {"X-Control-Token": other["control_url"].rsplit("/", 1)[1]}
     snapshot = app.post(f"/api/sessions/{other['id']}/snapshots", {}, token)
     room = app.post("/api/rooms", {"title": "Monday", "lessons": ["roofline"]})
-    app.post(f"/api/rooms/{room['code']}/seats", {"name": "Grace"})
+    seat = app.post(f"/api/rooms/{room['code']}/seats", {"name": "Grace"})
+    answer = {"step": "roofline/which", "answer": "sum"}
+    app.post(f"/api/rooms/{room['code']}/answers", answer, {"X-Seat-Token": seat["token"]})
+    tested = app.post("/api/rooms", {"title": "Tested", "lessons": ["roofline"], "test": True})
     return {
         "session": finished["id"],
         "control": control,
         "refused": refused["id"],
         "snapshot": snapshot["id"],
         "room": room["code"],
+        "tested": tested["code"],
         "teacher": room["teacher_token"],
     }
 

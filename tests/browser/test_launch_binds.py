@@ -10,6 +10,16 @@ WORDS = """async (limits) => {
   const { launchBinds } = await import("/static/js/session/words.js");
   return limits.map((limit) => launchBinds({ ms: 2 * limit, gap: 2 }));
 }"""
+TILE = """async (ms) => {
+  const { Tiles } = await import("/static/js/rooms/tiles.js");
+  const list = document.createElement("ul");
+  const tiles = new Tiles(list, {});
+  const seat = { number: 1, name: "Ada", answers: {}, at: "" };
+  const session = { session: "s", state: "ended", trials: 2, gap: 2, ms, speedup: 1.2, kind: "predicted" };
+  const room = { seats: new Map([[1, seat]]), steps: [], open_to: null, projected: null };
+  tiles.draw(room, { anonymous: false, online: [1], sessions: { 1: session } });
+  return list.querySelector(".tile-gap").textContent;
+}"""
 TINY = """import torch
 from torch import nn
 
@@ -35,6 +45,11 @@ def get_init_inputs():
 def test_the_page_and_the_report_agree_on_where_a_launch_binds(checkout):
     limits = [1e-6, LAUNCH_MS / 4 - 1e-6, LAUNCH_MS / 4 + 1e-6, 0.1]
     assert checkout.evaluate(WORDS, limits) == [launch_binds(limit) for limit in limits]
+
+
+def test_a_seat_on_the_wall_has_no_multiple_of_a_hidden_limit(checkout):
+    assert checkout.evaluate(TILE, LAUNCH_MS / 4) == "bound by launches (predicted)"
+    assert checkout.evaluate(TILE, 1.0) == "2.00× the limit (predicted)"
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])

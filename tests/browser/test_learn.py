@@ -1,5 +1,7 @@
 """A lesson alone to its end by keyboard, in both languages, at 360 px; a teacher's own lesson with two mistakes."""
 
+import re
+
 import pytest
 from playwright.sync_api import expect
 
@@ -105,6 +107,12 @@ def test_every_kind_of_figure_at_360_px(open_page, complaints):
         page.goto(page.url.split("/learn")[0] + address)
         page.wait_for_selector(figure)
         no_sideways_scroll(page)
+    expect(page.locator("#text")).to_have_value(re.compile("나의 첫 수업"))
+    page.get_by_label("수업의 글").fill(OWN)
+    korean = "y = lineer(...): 작업 블록에는 'lineer' 연산이 없습니다. 피연산자의 모양을 비교해 보십시오."
+    expect(page.locator(".mistakes li").first).to_have_text(f"9번째 줄: {korean}")
+    expect(page.locator("#verdict [lang=en]")).to_have_count(0)
+    no_sideways_scroll(page)
     page.goto(page.url.split("/learn")[0] + "/learn/fused-epilogue?step=write-it")
     page.get_by_role("button", name="Predict its time").click()
     expect(page.locator(".predicted-time")).to_contain_text("µs")

@@ -80,6 +80,24 @@ def test_reduced_motion_stops_what_moves(open_page, finished):
     )
 
 
+REVEALED = """async () => {
+  const main = document.querySelector("main");
+  const seen = () => [...main.querySelectorAll("*")].map((node) => getComputedStyle(node).visibility).join();
+  const before = seen();
+  main.dataset.late = "";
+  while (seen().split("hidden").length < 2 * before.split("hidden").length) await new Promise(requestAnimationFrame);
+  await new Promise((then) => setTimeout(then, 200));
+  delete main.dataset.late;
+  return [before, seen()];
+}"""
+
+
+def test_with_reduced_motion_a_page_is_shown_whole_at_once(open_page):
+    """Short transitions, in place of none, would make what is inherited, as visibility is, wait a frame a level."""
+    before, after = open_page("/").evaluate(REVEALED)
+    assert after == before
+
+
 def test_the_first_view_is_light_and_all_our_own(app, open_page, finished):
     """Bytes as a server sends them compressed, before Plotly, which comes when the page is idle."""
     for path in ("/", finished["view"]):

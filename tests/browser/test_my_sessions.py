@@ -34,4 +34,21 @@ def test_a_token_is_made_its_session_listed_and_stopped_and_the_token_revoked(ap
     assert reply.status == 401
     if page.get_by_role("button", name="Stop").count():  # unless its engine has refused the module already
         page.get_by_role("button", name="Stop").click()
+        page.get_by_role("button", name="Stop the session").click()
     expect(page.get_by_role("cell", name="ended")).to_be_visible()
+
+
+def test_a_stop_is_asked_for_first(app, open_page, complaints):
+    session = app.submit(trials=60, eps=0.0, window=60)
+    page = open_page(re.sub(r"^https?://[^/]+", "", session["control_url"]))
+    page.goto(f"{app.url}/mine")
+    stop = page.locator("#started").get_by_role("button", name="Stop", exact=True)
+    stop.press("Enter")
+    expect(page.locator("#dialog")).to_contain_text("It cannot be continued")
+    page.keyboard.press("Escape")
+    expect(page.locator("#dialog")).to_be_hidden()
+    assert app.get(f"/api/sessions/{session['id']}")["state"] != "ended"
+    stop.click()
+    page.get_by_role("button", name="Stop the session").press("Enter")
+    expect(page.locator("#started").get_by_role("cell", name="ended")).to_be_visible()
+    assert not complaints, complaints

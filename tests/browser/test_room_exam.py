@@ -46,6 +46,8 @@ def test_the_wall_shows_what_moved_between_the_two_tests(app, open_page, complai
     expect(ada.locator(".quiz-item .lesson-code").first).to_contain_text("linear(x, w)")
     no_sideways_scroll(ada)
     module = ada.locator(".quiz-item .lesson-code").first.text_content()
+    expect(ada.locator(".quiz-intro")).to_contain_text("Each question can be answered once. Nobody sees a verdict")
+    expect(ada.get_by_role("button", name="Send the answer").first).to_be_enabled()
     give(ada, "before:limit", "12345")
     expect(ada.locator(".outcome").first).to_have_text(
         "Your answer is stored. The test before the lessons says no verdict."

@@ -51,6 +51,7 @@ def test_a_room_from_its_opening_to_its_end(app, open_page, complaints):
     wall.get_by_role("link", name="Open a room").press("Enter")
     wall.get_by_label("Title").fill("Monday")
     wall.get_by_label("I open each step for all").check()
+    wall.get_by_label("Trials of one session at most").fill("3")
     opens = wall.get_by_role("button", name="Open the room")
     expect(opens).to_be_enabled()  # it waits for its script
     opens.press("Enter")
@@ -100,6 +101,7 @@ def test_a_room_from_its_opening_to_its_end(app, open_page, complaints):
     expect(ada.locator("#state")).to_be_hidden()
 
     # a session on the seat's account, projected
+    assert app.get(f"/api/rooms/{code}")["trials"] == 3
     lin.locator("#run summary").press("Enter")
     lin.get_by_role("button", name="Run").click()
     expect(lin.locator("#my-session a")).to_be_visible()
@@ -198,6 +200,51 @@ def test_three_seats_finish_a_lesson_and_the_wall_moves(app, open_page, complain
     assert not complaints, complaints
 
 
+def test_the_teacher_reads_a_seats_answers_in_words(app, open_page, complaints):
+    room = opened(app, title="Monday", lessons=["roofline"], test=True)
+    wall = open_page(room["teacher_url"].removeprefix(app.url))
+    ada = join(open_page, room["code"], "Ada")
+    expect(tile(wall, 1)).to_be_visible()
+    tile(wall, 1).get_by_role("button", name="Project").click()
+    expect(wall.locator("#projected")).to_contain_text("This seat has no answer yet.")
+    ada.locator(".next-part").click()
+    ada.locator('[data-step="which"]').click()
+    for value in ("sum", "longer"):
+        pick(ada, value)
+        expect(ada.locator(f'.outcome [data-code="{"right" if value == "longer" else "wrong"}"]')).to_be_visible()
+    projected = wall.locator("#projected .seat-answers")
+    expect(projected).to_contain_text("In the longer of both times, 0.139 ms – right, 2 tries")
+    expect(projected).to_contain_text("First answer: In the sum of both times")
+    tile(wall, 1).get_by_role("button", name="Answers").press("Enter")
+    dialog = wall.locator("#dialog")
+    expect(dialog.get_by_role("heading", name="Answers of Ada")).to_be_visible()
+    expect(dialog.locator("dd")).to_have_count(1)
+    wall.set_viewport_size({"width": 360, "height": 740})
+    no_sideways_scroll(wall)
+    dialog.get_by_role("button", name="Close").press("Enter")
+    expect(dialog).to_be_hidden()
+    assert not complaints, complaints
+
+
+def test_a_student_leaves_the_seat_on_purpose_alone(app, open_page, complaints):
+    room = opened(app, title="Monday", lessons=["roofline"])
+    ada = join(open_page, room["code"], "Ada", width=360, height=740, color_scheme="dark")
+    leaving = ada.locator("#leaving")
+    for key, name in (("Escape", ""), ("Enter", "Stay")):
+        ada.get_by_role("button", name="Leave the seat").click()
+        expect(leaving).to_contain_text("ask your teacher to reset the seat")
+        (leaving.get_by_role("button", name=name) if name else leaving).press(key)
+        expect(leaving).to_be_hidden()
+        expect(ada.locator("#room")).to_be_visible()
+    ada.get_by_role("button", name="Leave the seat").click()
+    leaving.get_by_role("button", name="Leave the seat").press("Enter")
+    expect(ada.get_by_label("Nickname")).to_be_visible()
+    ada.get_by_label("Nickname").fill("Ada")
+    ada.keyboard.press("Enter")
+    expect(ada.locator("#join-error")).to_contain_text("ask the teacher to free the seat")
+    assert all("409" in complaint for complaint in complaints), complaints
+
+
 def test_homework_ends_at_its_deadline(app, open_page):
     wall = open_page("/w/new")
     tomorrow = datetime.now(UTC) + timedelta(days=1)
@@ -246,8 +293,69 @@ def test_a_room_in_korean(open_page, complaints):
     expect(student.locator(".outcome")).to_contain_text("선생님이 방을 잠시 멈췄습니다.")
     left = set(re.findall(r"[A-Za-z]{4,}", wall.locator("#wall").inner_text()))
     assert left <= {"JSON", "README", "http", *re.findall("[A-Za-z]+", code)}, left
+
+    # a session that the wall projects
+    wall.locator("body").press("p")
+    student.locator("#run summary").press("Enter")
+    student.locator("#run").get_by_role("button", name="실행").click()
+    expect(student.locator("#my-session a")).to_be_visible()
+    tile(wall, 1).locator("[data-act=project]").press("Enter")
+    frame = wall.frame_locator("#projected iframe")
+    expect(frame.locator(".panes-nav, .pane-trials h2, #chart-history h2")).to_have_text(
+        ["시도 코드 차트", "시도", "속도 향상 기록"]
+    )
+    expect(frame.locator("#link-state")).to_have_text(re.compile("^(실시간|끝남)$"))
     ours = [c for c in complaints if "status of 4" not in c]
     assert not ours, ours
+
+
+def test_an_answer_that_could_not_be_sent_is_sent_later_or_its_student_hears_why(app, open_page):
+    room = opened(app, title="Monday", lessons=["roofline"])
+    wall = open_page(room["teacher_url"].removeprefix(app.url))
+    ada = join(open_page, room["code"], "Ada")
+    ada.locator('[data-step="which"]').click()
+    ada.route("**/answers", lambda route: route.abort())
+    pick(ada, "sum")
+    expect(ada.locator("#unsent")).to_contain_text("Answers not sent yet: 1.")
+    ada.unroute("**/answers")
+    expect(tile(wall, 1).locator(".mark.wrong")).to_have_count(1)
+    expect(ada.locator("#unsent")).to_be_hidden()
+
+    ada.route("**/answers", lambda route: route.abort())
+    pick(ada, "longer")
+    expect(ada.locator("#unsent")).to_be_visible()
+    ada.goto(f"{app.url}/learn")
+    ada.unroute("**/answers")
+    wall.get_by_role("button", name="End…").click()
+    wall.get_by_role("button", name="End the room").click()
+    expect(wall.locator("#state")).to_contain_text("ended")
+    ada.goto(f"{app.url}/w/{room['code']}")
+    expect(ada.locator("#error")).to_contain_text("could not send before is refused now: The teacher ended this room.")
+
+
+def test_a_room_works_where_no_websocket_gets_through(app, open_page):
+    room = opened(app, title="Monday", lessons=["roofline"], trials=1)
+
+    def shut(page, path):
+        page.route_web_socket("**/ws/w/*", lambda ws: ws.close())
+        page.goto(app.url + path)
+        return page
+
+    wall = shut(open_page("/w"), room["teacher_url"].removeprefix(app.url))
+    ada = shut(open_page("/w"), f"/w/{room['code']}")
+    ada.get_by_label("Nickname").fill("Ada")
+    ada.keyboard.press("Enter")
+    for page in (wall, ada):
+        expect(page.locator("#link-state")).to_have_text("Live")
+    ada.locator('[data-step="which"]').click()
+    pick(ada, "sum")
+    expect(tile(wall, 1).locator(".mark.wrong")).to_have_count(1)
+    ada.locator("#run summary").click()
+    ada.get_by_role("button", name="Run", exact=True).click()
+    expect(ada.locator("#my-session a")).to_be_visible()
+    expect(tile(wall, 1).locator(".tile-gap")).to_be_visible()
+    wall.locator("body").press("p")
+    expect(ada.locator("#state")).to_contain_text("paused")
 
 
 def test_the_apis_page_is_in_the_sites_theme(open_page, complaints):

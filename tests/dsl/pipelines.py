@@ -242,8 +242,15 @@ def _both(rank: int) -> dict:
 
 
 def _map(b: Build) -> None:
+    """A map of all of x, or of a part that begins anywhere."""
     t = ir.TensorType(b.draw(st.sampled_from(FLOATS)), _shape(b.draw))
-    b.end("y", ir.Map, t, _both(len(t.shape)), x=b.param("x", t.dtype, t.shape))
+    if not b.draw(st.booleans()):
+        b.end("y", ir.Map, t, _both(len(t.shape)), x=b.param("x", t.dtype, t.shape))
+        return
+    start, after = (tuple(b.draw(st.integers(0, 3)) for _ in t.shape) for _ in range(2))
+    whole = tuple(s + d + a for s, d, a in zip(start, t.shape, after, strict=True))
+    part = {"crop": t.shape, "start": start if any(start) else None}
+    b.end("y", ir.Map, t, _both(len(t.shape)), x=b.param("x", t.dtype, whole), **part)
 
 
 def _reduce(b: Build) -> None:

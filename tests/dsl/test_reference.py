@@ -67,6 +67,84 @@ def test_it_says_what_a_guard_refuses_and_what_a_graph_does_not_change():
     assert times[0] == times[1]
 
 
+# ---- what it says of limits and prices is what the checks and the model do ----
+
+GEMM = "program p(x: f16[512, 512], w: f16[512, 512]) -> f16[512, RESULT] {{ y = gemm(x, w.T) {{ {} }} return y }}"
+CONV = """program p(x: f16[8, 64, 32, 32], w: f16[64, 64, 3, 3]) -> f16[8, 64, 32, 32] {{
+  xl = transform(x) {{ layout nhwc }}
+  wl = transform(w) {{ layout nhwc  prepack }}
+  y = conv2d(xl, wl) {{ padding 1x1  store nchw  {} }}
+  return y
+}}"""
+ROWS = """program p(x: f32[8, 64, 32, 32], w: f32[64, 64, 3, 3]) -> f32[8, 64, 32, 32] {{
+  y = conv2d(x, w) {{ padding 1x1  compute tf32  tile {} }}
+  return y
+}}"""
+SWIGLU = "pairs  backend cute  tile {}  epilogue acc * acc2"
+
+
+def gemm(clauses, result=512):
+    return GEMM.format(clauses).replace("RESULT", str(result))
+
+
+@pytest.mark.parametrize(
+    ("words", "passes", "fails"),
+    [
+        ("192 on `cute`; cooperative then N in 32s", gemm("tile 192x160x64  schedule cooperative"),
+         gemm("tile 192x144x64  schedule cooperative")),
+        ("192 on `cute`", gemm("tile 192x128x64  backend cute"), gemm("tile 192x128x64  backend cpp")),
+        ("`cute`: tile N in 32s, M not 192", gemm(SWIGLU.format("128x96x64"), 256),
+         gemm(SWIGLU.format("128x80x64"), 256)),
+        ("`cute`: tile N in 32s, M not 192", gemm(SWIGLU.format("128x128x64"), 256),
+         gemm(SWIGLU.format("192x128x64"), 256)),
+        ("8M divides tile N, 8N tile M", gemm("tile 128x96x64  cluster 4x1x1"), gemm("tile 128x80x64  cluster 4x1x1")),
+        ("`cute` without cluster", CONV.format("backend cpp  tile 128x64x64  cluster 2x1x1"),
+         CONV.format("backend cute  tile 128x64x64  cluster 2x1x1")),
+        ("pixels (in 32s", ROWS.format("64x64x72"), ROWS.format("64x48x72")),
+        ("A convolution has none: reduce after it", gemm("store f32  epilogue row_sum(acc)").replace(
+            "f16[512, 512] {", "f32[512] {"), CONV.format("epilogue row_sum(acc)")),
+        ("each at most once", "program p(x: f16[8, 64]) -> f16[64, 8] { t = transform(x) { view 4x128 }"
+         " y = transform(t) { view 64x8 } return y }",
+         "program p(x: f16[8, 64]) -> f16[64, 8] { y = transform(x) { view 4x128  view 64x8 } return y }"),
+        ("of a parameter or its prepacked transform",
+         "program p(x: f16[8, 64], w: f16[64, 60]) -> f16[8, 64] { a = transform(w) { pad 64x64  prepack }"
+         " b = transform(a) { permute 1x0  prepack } y = gemm(x, b) { } return y }",
+         "program p(x: f16[8, 64], w: f16[64, 60]) -> f16[8, 64] { a = transform(w) { pad 64x64 }"
+         " b = transform(a) { permute 1x0  prepack } y = gemm(x, b) { } return y }"),
+    ],
+)  # fmt: skip
+def test_a_limit_that_it_names_is_the_checks(words, passes, fails):
+    assert words in " ".join(TEXT.split())
+    good, bad = check(passes), check(fails)
+    assert good.ok, [d.render(passes) for d in good.diagnostics]
+    assert not bad.ok
+
+
+@pytest.mark.parametrize("names", ["m, n", "b, c", "l, m, n", "b, c, w", "b, c, h, w", "b, c, m, n"])
+def test_the_axes_of_each_rank_are_by_place(names):
+    rank = len(names.split(", "))
+    shape = ", ".join(["8", "16", "32", "64"][-rank:])
+    text = f"program p(x: f32[{shape}], r: f32[{shape}]) -> f32[{shape}] {{"
+    checked = check(f"{text} y = map(x) {{ epilogue acc + r[{names}] }} return y }}")
+    assert checked.ok, checked.diagnostics
+    listed = "(rank 2 m n or b c; 3 l m n or b c w; 4 b c h w, the last two also m n)"
+    assert listed in " ".join(TEXT.split())
+
+
+def test_it_says_which_clauses_a_prediction_ignores():
+    assert "predictions ignore stages, and swizzle within L2" in TEXT
+    tile = "tile 128x128x64  schedule cooperative  "
+    times = {
+        predict(resolve(check(gemm(tile + more)).program, 132), load("h200")).ms
+        for more in ("stages 2", "stages 4", "swizzle 1", "swizzle 8")
+    }
+    assert len(times) == 1
+
+
+def test_crop_and_pad_act_at_the_end():
+    assert "`crop 8x500` (at the end)" in " ".join(TEXT.split())
+
+
 @pytest.mark.parametrize("text", PROGRAMS, ids=lambda t: t.split("(")[0])
 def test_its_programs_pass(text):
     checked = check(text)

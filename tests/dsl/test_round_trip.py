@@ -40,6 +40,23 @@ def test_every_kind_of_stage_reads_back_equal_with_the_types_that_pytorch_would_
     assert to_text(again.program) == text
 
 
+def test_a_part_of_a_tensor_keeps_the_element_at_which_it_begins():
+    text = """program p(x: f16[64, 32]) -> f16[64, 16] {
+  y = map(x) {
+    crop 64x16
+    from 0x16
+    epilogue silu(x[m, n + 0]) * acc + x[m, n + 3]
+  }
+  return y
+}
+"""
+    program = check(text).program
+    assert to_text(program) == text and program.stages[0].start == (0, 16)
+    first, second = ir.loads(program.stages[0].epilogue)
+    assert (first.starts, second.starts) == ((None, 0), (None, 3)) and first != second
+    assert to_text(check(text.replace("from 0x16", "from 0x0")).program) == text.replace("    from 0x16\n", "")
+
+
 @settings(max_examples=150, suppress_health_check=[HealthCheck.too_slow])
 @given(pipelines())
 def test_every_kind_of_stage_resolves_to_itself(program):

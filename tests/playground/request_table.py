@@ -121,6 +121,18 @@ ROWS = [
     Row("GET", "api/figures/<session_id>", 404, 200, 200),
     Row("GET", "api/figures/<session_id>", 422, 422, 422, path="/api/figures/ID?names=nothing"),
     Row("GET", "api/sessions/<session_id>/limit", 404, 200, 200),
+    Row("GET", f"{ONE}/export", 404, 409, 409),  # it has no trial yet
+    Row("GET", f"{ONE}/export", 404, 409, 409, path="/api/sessions/SNAP/export?trial=1"),
+    Row("GET", f"{ONE}/export", 422, 422, 422, path="/api/sessions/ID/export?as=sources"),
+    # the gallery
+    same("GET", "api/recordings", 200),
+    Row("GET", "api/comparisons", 404, 200, 200, path="/api/comparisons?a=ID&b=/s/SNAP"),
+    same("GET", "api/comparisons", 422, path="/api/comparisons?a=ID&b=ID"),
+    same("GET", "api/comparisons", 422, path="/api/comparisons?a=ID"),
+    same("GET", "api/comparisons", 400, path="/api/comparisons?a=ID&b=/c/TOKEN"),
+    same("GET", "api/suite", 200),
+    same("GET", "api/suite/<name>", 404, path="/api/suite/nothing"),
+    same("GET", "api/suite/<name>", 200, path="/api/suite/bmm?class=f16"),
     Row("GET", "api/sessions/<session_id>/limit", 422, 422, 422, path="/api/sessions/ID/limit?seq=-1"),
     command("pause"),
     command("resume"),

@@ -150,6 +150,18 @@ def test_a_place_in_the_queue_is_the_place_in_the_order_of_turns():
     assert one_after_the_other() == sorted(places, key=places.get)
 
 
+def test_who_waits_behind_others_learns_whether_their_end_matters(monkeypatch):
+    Engine.objects.create(id="engine", serves="modelled:h200", sessions=1)
+    waits("a")
+    monkeypatch.setenv("UCUTLASS_SESSIONS", "3")
+    waits("b", "c", "d")
+    texts = [engines.state_message(s)["text"] for s in Session.objects.order_by("id")]
+    by_place = {t.partition(" before")[0]: t for t in texts}
+    assert by_place["Next in the queue."], texts
+    assert by_place["Queued: 1"] == "Queued: 1 before this one. It begins with them: an engine runs many at once."
+    assert by_place["Queued: 2"] == "Queued: 2 before this one. It begins as others end."
+
+
 # ---- what is kept of an address ----
 
 

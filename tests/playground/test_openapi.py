@@ -7,9 +7,11 @@ import pytest
 
 from engine.session import events as of_sessions
 from playground.api import api
+from playground.conf import ROOT
 from playground.openapi import event_schemas, page
 from playground.rooms import events as of_rooms
 from tests.playground import script
+from tests.playground.test_request_table import routes
 
 
 @pytest.fixture(scope="module")
@@ -45,6 +47,74 @@ def test_no_reference_leads_nowhere_and_headers_are_as_clients_send_them(documen
         if p["in"] == "header"
     }  # fmt: skip
     assert headers == {"X-Control-Token", "X-Owner-Key", "X-Seat-Token", "X-Teacher-Token"}
+
+
+def bare(schema: dict) -> bool:
+    """Whether a schema says nothing of what is in an answer."""
+    return not schema or (schema.get("type") == "object" and not schema.keys() & {"properties", "additionalProperties"})
+
+
+def test_every_answer_has_a_schema_or_another_content_type(document):
+    for path, methods in document["paths"].items():
+        for method, operation in methods.items():
+            answers = operation["responses"]
+            assert answers.pop("4XX")["content"]["application/json"]["schema"]["$ref"].endswith("/Failure")
+            for status, answer in answers.items():
+                content = answer.get("content", {})
+                assert content or status == "204", (method, path)
+                assert not any(bare(body["schema"]) for body in content.values()), (method, path)
+
+
+# What a page shows or does -> where the API does it; "" for a page that is nothing but its script and words.
+PAGES = {
+    "": "/api/examples /api/strategies /api/engines /api/check /api/compile /api/limits /api/words /api/sessions",
+    "s/<str:session_id>": "/api/sessions/{session_id} /api/sessions/{session_id}/events /api/figures/{session_id} "
+    "/api/sessions/{session_id}/blobs/{sha256} /api/sessions/{session_id}/trials/{trial}/profile",
+    "c/<str:token>": "/api/sessions/{session_id}/commands /api/sessions/{session_id}/key "
+    "/api/sessions/{session_id}/pin /api/sessions/{session_id}/snapshots /api/sessions/{session_id}/notes/{trial}",
+    "s/<str:session_id>/fork": "/api/sessions/{session_id} /api/sessions",
+    "s/<str:session_id>/export": "/api/sessions/{session_id}/export",
+    "embed/<str:session_id>": "/api/sessions/{session_id}/events",
+    "framed/<str:session_id>": "/api/sessions/{session_id}/events",
+    "card/<str:session_id>.png": "/api/sessions/{session_id}",
+    "w": "/api/rooms/{code}",
+    "w/new": "/api/lessons /api/own-lesson /api/rooms",
+    "w/<str:code>": "/api/rooms/{code}/seats /api/rooms/{code}/seat /api/rooms/{code}/lessons/{lesson} "
+    "/api/rooms/{code}/test/{part} /api/rooms/{code}/steps /api/rooms/{code}/answers /api/rooms/{code}/sessions "
+    "/api/rooms/{code}/events",
+    "w/<str:code>/wall": "/api/rooms/{code}/results /api/rooms/{code}/commands /api/rooms/{code}/test "
+    "/api/rooms/{code}/results.csv /api/rooms/{code}/moved.csv /api/rooms/{code}",
+    "w/<str:code>/wall/<str:token>": "/api/rooms/{code}/results",
+    "mine": "/api/tokens /api/tokens/{token_id}",
+    "gallery": "/api/recordings /api/suite",
+    "gallery/compare": "/api/comparisons",
+    "gallery/suite/<str:name>": "/api/suite/{name}",
+    "learn": "/api/lessons",
+    "learn/own": "/api/own-lesson /api/own-lesson/answers",
+    "learn/<str:slug>": "/api/lessons/{slug} /api/lessons/{slug}/answers",
+    "language": "/api/words",
+    "language/<str:word>": "/api/explain",
+    "healthz": "/api/engines",
+}
+NO_PAGES = {"robots.txt", "favicon.ico", "mcp"}
+
+
+def test_every_page_has_its_actions_in_the_api(document):
+    pages = {route for route in routes() if not route.startswith("api/")} - NO_PAGES
+    assert pages == PAGES.keys()
+    assert {path for paths in PAGES.values() for path in paths.split()} <= document["paths"].keys()
+
+
+def test_every_request_of_a_pages_script_is_in_the_document(document):
+    """The addresses that the scripts ask, with any value for what they fill in."""
+    forms = [re.compile(re.sub(r"\\{\w+\\}", r"[^/?]+", re.escape(path)) + r"(\?.*)?") for path in document["paths"]]
+    asked = set()
+    for script_ in (ROOT / "static/js").rglob("*.js"):
+        for text in re.findall(r"[`\"](/api/[^`\"]*)[`\"]", script_.read_text()):
+            asked.add(re.sub(r"\$\{[^}]*\}", "X", text))
+    asked -= {"/api/docs", "/api/rooms/X/X"}  # a room's scripts put the rest of a path together
+    unknown = {path for path in asked if not any(form.fullmatch(path) for form in forms)}
+    assert len(asked) > 20 and unknown == set()
 
 
 def test_a_type_is_a_few_words():

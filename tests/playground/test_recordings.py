@@ -5,8 +5,10 @@ import re
 import pytest
 from django.core.management import CommandError, call_command
 
+from engine.llm.rehearse import MODEL
 from engine.session import events, recording
 from playground import recordings
+from playground.gallery.cards import PREDICTED
 from playground.live import log
 from playground.models import Session
 from tests.playground import script
@@ -106,8 +108,16 @@ def test_the_repositorys_own_recordings_load_and_the_gallery_says_what_each_is(c
         if card.title.startswith("agent "):
             assert (source["kind"], source["led_by"], source["command"]) == ("predicted", "a coding agent over MCP", "")
             continue
-        assert source["kind"] == "measured" and source["driver"] and not source["led_by"]
         assert "-m engine optimize" in source["command"] or "tests/gpu/" in source["command"]
+        if source["led_by"]:
+            assert source["led_by"] == recordings.REHEARSAL and card.title.endswith(", rehearsed")
+            assert "rules wrote each reply" in dict(card.facts)["Led by"]
+        assert bool(source["driver"]) == (source["kind"] == "measured")
+        assert source["kind"] == "measured" or dict(card.facts)["Times"] == PREDICTED
+
+
+def test_the_rehearsal_s_name_is_that_of_its_replies():
+    assert recordings.REHEARSED == MODEL
 
 
 def test_a_recording_in_the_repository_names_no_place_of_the_machine_that_made_it():

@@ -36,7 +36,7 @@ def look(client, text, **more):
     [
         ({"program": PROGRAM}, {"program": PROGRAM}),
         ({"program": WRONG}, {"program": WRONG}),  # it parses, and the engine says what is wrong with it
-        ({"program": PYTHON}, {"program": PYTHON, "form": "kernel", "language": "python", "cls": "f16"}),
+        ({"program": PYTHON}, {"program": PYTHON, "form": "kernel", "language": "python"}),
         ({"program": CUDA, "cls": "f32"}, {"program": CUDA, "form": "kernel", "language": "cuda", "cls": "f32"}),
         (
             {"program": "def mine(x):\n    return x", "form": "kernel", "entry": "mine", "cls": "tf32"},
@@ -85,6 +85,14 @@ def test_a_refusal_for_want_of_an_entry_shows_a_kernel_that_would_do(client, ses
     reply = hand_in(client, session, program="import torch\ndef softmax(x): return x").json()
     assert reply["code"] == "no_entry" and reply["field"] == "program" and reply["error"].endswith("defines softmax.")
     assert hand_in(client, session, program=reply["example"]).status_code == 202
+
+
+def test_once_the_module_has_limits_a_kernel_declares_a_class_that_has_one(client, session):
+    Session.objects.update(summary={"bounds": {"f16": 0.1, "fp8": 0.05}})
+    reply = hand_in(client, session, program=PYTHON, cls="tf32")
+    assert reply.status_code == 422 and reply.json()["error"] == "cls: one of f16 in this session."
+    assert "first class that has a limit" in reply.json()["fix"]
+    assert hand_in(client, session, program=PYTHON, cls="f16").status_code == 202
 
 
 def waits(client, session, kind="try", **data):

@@ -237,7 +237,7 @@ class _Writer:
         if isinstance(e, Number):
             return literal(e.value), _ATOM if math.copysign(1.0, e.value) > 0 else _SUM
         if isinstance(e, Load):
-            return self.operands[(e.name, e.axes)], _ATOM
+            return self.operands[(e.name, e.places)], _ATOM
         if e in self.known:
             return self.known[e], _ATOM
         text, level = self._call(e)

@@ -6,7 +6,7 @@ import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from dsl.ir import Acc, Call, DType, Expr, Load, Program, Stage, TensorType, inlined, loads
+from dsl.ir import Acc, Call, DType, Expr, Load, Normalize, Program, Stage, TensorType, inlined, loads, reads_second
 from dsl.lower import Refusal
 from dsl.lower.cute import expression
 from dsl.lower.cute.stage import CUTE, Part, Scratch, StagePlan, Text, memory_shape, types_of
@@ -133,7 +133,7 @@ MODULES = frozenset({"cutlass", "cutlass.cute as cute"})
 
 @dataclass(frozen=True)
 class Element:
-    """An expression as a function: `text` defines `name(acc, *arguments)`."""
+    """An expression as a function: `text` defines `name(acc, *arguments)`; `second`: `name(acc, acc2, *arguments)`."""
 
     name: str
     text: str
@@ -141,10 +141,11 @@ class Element:
     arguments: tuple[str, ...]
     imports: frozenset[tuple[str, str]]
     plain: bool  # the expression is acc alone
+    second: bool = False
 
-    def call(self, *values: str) -> str:
-        """The text of a call with these values: acc, then those of the loads."""
-        return values[0] if self.plain else f"{self.name}({', '.join(values)})"
+    def call(self, acc: str, *values: str, acc2: str = "") -> str:
+        """The text of a call with acc, the values of the loads, and acc2."""
+        return acc if self.plain else f"{self.name}({', '.join([acc, *([acc2] if self.second else []), *values])})"
 
 
 def element(stage: Stage, expr: Expr, name: str, doc: str = "") -> Element:
@@ -158,19 +159,22 @@ def element(stage: Stage, expr: Expr, name: str, doc: str = "") -> Element:
     several = [load.name for load in reads]
     arguments: dict[tuple, str] = {}
     for load in reads:
-        argument = load.name + ("_" + "".join(load.axes) if several.count(load.name) > 1 else "")
-        while argument in arguments.values() or argument == "acc":
+        at = "".join(load.places).replace(" + ", "")
+        argument = load.name + (f"_{at}" if several.count(load.name) > 1 else "")
+        while argument in arguments.values() or argument in ("acc", "acc2"):
             argument += "_"
-        arguments[(load.name, load.axes)] = argument
-    body = expression.write(expr, arguments, {"acc", *arguments.values()})
-    head = f"def {name}({', '.join(['acc', *arguments.values()])}):\n"
+        arguments[(load.name, load.places)] = argument
+    second = reads_second(expr)
+    body = expression.write(expr, arguments, {"acc", "acc2", *arguments.values()})
+    head = f"def {name}({', '.join(['acc', *(['acc2'] if second else []), *arguments.values()])}):\n"
     lines = [f'    """{doc}"""'] if doc else []
     lines += [f"    # {note}" for note in body.notes] + [f"    {line}" for line in body.lines]
     value = body.value if not isinstance(expr, Acc | Load) else f"{body.value}"
     if not _has_tensor(expr):
         value = f"Float32({value})"
     text = head + "\n".join([*lines, f"    return {value}"]) + "\n"
-    return Element(name, text, reads, tuple(arguments.values()), frozenset(body.imports), isinstance(expr, Acc))
+    plain = isinstance(expr, Acc) and not second
+    return Element(name, text, reads, tuple(arguments.values()), frozenset(body.imports), plain, second)
 
 
 def _has_tensor(e: Expr) -> bool:
@@ -178,7 +182,7 @@ def _has_tensor(e: Expr) -> bool:
 
 
 def _refuse(stage: Stage, e: Expr) -> None:
-    if isinstance(e, Acc) and e.second:
+    if isinstance(e, Acc) and e.second and not (isinstance(stage, Normalize) and stage.op != "absmax"):
         raise Refusal("cute-pairs", f"acc2 in {stage.name} belongs to a gemm with pairs", "write acc")
     if isinstance(e, Call):
         if e.fn in REDUCED or e.fn in ("triu", "tril"):

@@ -37,8 +37,8 @@ from dsl.lower.cute.walk import (
 
 def plan(program: Program, stage: Map) -> StagePlan:
     types = types_of(program)
-    x = types[stage.x.name]
-    rank = len(x.shape)
+    x, shape = types[stage.x.name], stage.type.shape
+    rank = len(shape)
     text = Text()
     outputs, readings, names = [], {}, [stage.x.name]
     axes = axes_of(stage, rank)
@@ -51,8 +51,9 @@ def plan(program: Program, stage: Map) -> StagePlan:
             text.gap(2)
     names = unique([stage.x.name, *(r.tensor for r in readings.values()), *(o.tensor for o, _, _ in outputs)])
     refuse_types(stage, types, names)
-    x_reading = Reading(stage.x.name, x.dtype, x.strides)
-    walk = Walk(stage.name, x.shape, stage.type.memory_order, x_reading, tuple(outputs), readings)
+    first = sum(s * step for s, step in zip(stage.start or (), x.strides, strict=False))
+    x_reading = Reading(stage.x.name, x.dtype, x.strides, first)
+    walk = Walk(stage.name, shape, stage.type.memory_order, x_reading, tuple(outputs), readings)
     stored = watched_results(program, stage)
     walk = replace(walk, flag=FLAG, stored=stored) if stored else walk
     note = add_kernel(text, walk)

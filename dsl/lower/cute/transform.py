@@ -10,11 +10,11 @@ from dataclasses import replace
 
 from dsl.guard import watched
 from dsl.ir import Acc, Program, TensorType, Transform
+from dsl.ir.views import view_strides
 from dsl.lower import Refusal
 from dsl.lower.cute import parts
 from dsl.lower.cute.generated_kernels import COMPUTED, FLAG, element, own_plan
 from dsl.lower.cute.pointwise import add_kernel
-from dsl.lower.cute.space import Strides
 from dsl.lower.cute.stage import CUTE, Part, StagePlan, Text, types_of
 from dsl.lower.cute.walk import Reading, Walk, add_launch, blocks_of, walk_tensors
 
@@ -103,27 +103,3 @@ def _walks(stage: Transform, types: dict[str, TensorType]) -> list[Walk]:
     inside = {i: size for i, (size, padded) in enumerate(zip(shape, to.shape, strict=True)) if size < padded}
     reading, result = Reading(stage.x.name, x.dtype, strides), Reading(stage.name, to.dtype, to.strides)
     return [Walk(stage.name, to.shape, to.memory_order, reading, ((result, plain, ()),), inside=inside)]
-
-
-def view_strides(shape: tuple[int, ...], strides: Strides, view: tuple[int, ...]) -> Strides | None:
-    """The strides of another shape over the same elements in row-major order; None if there are none."""
-    runs: list[list[int]] = []  # contiguous groups of axes: number of elements, stride of the last
-    for extent, stride in zip(shape, strides, strict=True):
-        if extent == 1:
-            continue
-        if runs and runs[-1][1] == extent * stride:
-            runs[-1] = [runs[-1][0] * extent, stride]
-        else:
-            runs.append([extent, stride])
-    out: list[int] = []
-    left, step = runs.pop() if runs else (1, 1)
-    for extent in reversed(view):
-        while left == 1 and extent > 1:
-            if not runs:
-                return None
-            left, step = runs.pop()
-        if left % extent:
-            return None
-        out.append(step)
-        left, step = left // extent, step * extent
-    return tuple(reversed(out))

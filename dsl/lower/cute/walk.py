@@ -65,8 +65,9 @@ def read_all(
     keys = []
     for load in function.loads:
         t = types[load.name]
-        reading = Reading(load.name, t.dtype, load_strides(t, load, axes, rank))
-        key = load.name + "".join(f"_{a}" for a in load.axes)
+        first = sum((s or 0) * step for s, step in zip(load.starts, t.strides, strict=False))
+        reading = Reading(load.name, t.dtype, load_strides(t, load, axes, rank), first)
+        key = "_".join((load.name, *(p.replace(" + ", "_") for p in load.places)))
         readings[key] = reading
         keys.append(key)
     return tuple(keys)

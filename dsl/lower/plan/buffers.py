@@ -83,6 +83,11 @@ def plan(program: Program) -> Buffers:
     return Buffers({n: places[root[n]] for n in types}, total, at, frozenset(views), tuple(sorted(sources)))
 
 
+def aliases(program: Program) -> frozenset[str]:
+    """The stages of a checked program that launch nothing, because they are aliases of their source."""
+    return frozenset(_roots(program, types_of(program))[1])
+
+
 def types_of(program: Program) -> dict[str, TensorType]:
     """The type of every tensor by name: parameters, then the result and second results of each stage."""
     types = {p.name: p.type for p in program.params}

@@ -104,6 +104,9 @@ class Scope:
         x = self.tensors[e.name].to(self.acc.dtype)
         if not e.axes:
             return x.reshape(())
+        for axis, (name, start) in enumerate(zip(e.axes, e.starts, strict=False)):
+            if start is not None:
+                x = x.narrow(axis, start, self.acc.shape[self.axes[name][0]])
         sizes, at = list(x.shape), {}
         for name in e.axes:
             for position in self.axes[name]:

@@ -23,7 +23,7 @@ import torch
 from dsl.axes import axes_of
 from dsl.check.program import check
 from dsl.guard import CHUNK, HIGH, LOW, conversions, rescue
-from dsl.ir import NHWC, DType, Program, Reduce, Stage, Transform
+from dsl.ir import NHWC, DType, Map, Program, Reduce, Stage, Transform
 from dsl.narrowed import watched_stores
 from dsl.rules import legal
 from engine.evaluate.correctness import stage_meanings
@@ -97,7 +97,8 @@ def _run(stage: Stage, env: dict[str, torch.Tensor], program: Program, exact: bo
         env[stage.name] = x if exact or stage.to is None else stored(x, stage.to)
         return None
     rounds = not exact and legal.is_rowmajor(stage, legal.types_of(program))
-    acc, second = stage_meanings.compute(stage, env, exact, rounds)
+    whole = program.type_of(stage.x.name).shape if isinstance(stage, Map) and stage.crop else ()
+    acc, second = stage_meanings.compute(stage, env, exact, rounds, whole)
     if isinstance(stage, Reduce):
         if stage.op == "argmax":
             env[stage.name] = acc

@@ -24,6 +24,7 @@ from engine.evaluate.correctness.verification import Round, RoundResult, Rounds
 from engine.evaluate.reference.module_process import Reference, rows_for
 from engine.jsonprocess import JsonProcess, WorkerLost
 from engine.session import events
+from sol.graph import SLICES
 
 FLOPS = 5e9  # of a product checked on a CPU: 0.1 s in float32, 0.3 s in float64 on two cores
 FAMILIES = ("own", "large", "closed_form")  # `normal` adds nothing to own inputs and the scaled `large`
@@ -115,6 +116,7 @@ class OracleRounds(Rounds):
         families = FAMILIES if reference is not None else ("normal", *FAMILIES[1:])
         self.rounds = [Round(family, problem.seed + 1000 + i) for i, family in enumerate(families)]
         self.rows = rows_for(problem, FLOPS)
+        self.slices = any(op.op in SLICES for op in problem.graph.ops)
         self._graph = problem.graph.to_json()
         self._known: dict[str, events.TrialValidated] = {}  # meaning -> its validation
         self._pytorch: dict[tuple, PyTorchError] = {}
@@ -129,8 +131,9 @@ class OracleRounds(Rounds):
         try:
             validated = super().validate(candidate, most)
         except TrialError as e:
-            # Operations beside regions keep the traced sizes; on fewer rows they may mean something else.
-            if not candidate.placed or self.rows is None or e.code not in ("oracle", "wrong_result"):
+            # Operations beside regions, and slices, keep the traced sizes; on fewer rows they may mean something else.
+            whole = self.rows is None or not (candidate.placed or self.slices)
+            if whole or e.code not in ("oracle", "wrong_result"):
                 raise
             self.rows = None
             self._pytorch.clear()

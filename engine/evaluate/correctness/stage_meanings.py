@@ -19,8 +19,11 @@ F = torch.nn.functional
 Env = Mapping[str, torch.Tensor]
 
 
-def compute(stage: Stage, env: Env, exact: bool, rounds: bool = False) -> tuple[torch.Tensor, torch.Tensor | None]:
-    """(`acc`, `acc2` if the stage has one). `rounds`: a convolution that rounds its operands as it reads them."""
+def compute(
+    stage: Stage, env: Env, exact: bool, rounds: bool = False, whole: tuple[int, ...] = ()
+) -> tuple[torch.Tensor, torch.Tensor | None]:
+    """(`acc`, `acc2` if the stage has one). `rounds`: a convolution that rounds its operands as it reads them; `whole`:
+    the shape of x in the program, of which a map may read a part."""
     if isinstance(stage, Gemm):
         return _gemm(stage, env, exact)
     if isinstance(stage, GroupedGemm):
@@ -29,13 +32,21 @@ def compute(stage: Stage, env: Env, exact: bool, rounds: bool = False) -> tuple[
         return _conv(stage, env, exact, rounds), None
     x = element(env[stage.x.name])
     if isinstance(stage, Map):
-        return x, None
+        return _part(stage, x, whole), None
     if isinstance(stage, Pool):
         return _pool(stage, x), None
     of = Scope(x, axes_of(stage, x.dim()), env).value(stage.of).expand(x.shape)
     if isinstance(stage, Normalize) and stage.op == "absmax":
         return _scaled_rows(of)
-    return (_reduce(stage, of) if isinstance(stage, Reduce) else _normalize(stage, of, env)), None
+    return (_reduce(stage, of), None) if isinstance(stage, Reduce) else (_normalize(stage, of, env), of)
+
+
+def _part(stage: Map, x: torch.Tensor, whole: tuple[int, ...]) -> torch.Tensor:
+    """The part of x that a map reads. On other sizes than the program's it lacks as many elements as in the program."""
+    for axis, size in enumerate(stage.crop or ()):
+        start = stage.start[axis] if stage.start else 0
+        x = x.narrow(axis, start, x.shape[axis] - (whole[axis] - size))
+    return x
 
 
 def element(x: torch.Tensor) -> torch.Tensor:

@@ -12,8 +12,9 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from engine.evaluate.correctness.inputs import widened
-from engine.trace import child, state
+from engine.trace import child
 from engine.trace.load import Bad
+from engine.trace.writes import state
 from sol.graph import OpGraph
 
 

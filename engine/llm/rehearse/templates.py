@@ -28,6 +28,7 @@ from sol.attainable import predict
 FORMS = ("TemplatePlan", "ProgramTemplate", "KernelTemplate", "Findings", "Tuning")
 MOST_VALUES = 5
 STARTS = 2  # of the roles `test` and `tune`
+FREE = ("stages", "swizzle")  # clauses that keep the template's default where a template lacks the planner's value
 FLAT = ("syntax", "result", "cheat", "type", "slow")  # mistakes that spoil the text of a template
 OF_TEMPLATES = ("inequality", "placeholder")  # a default that breaks a limit; a parameter that is not in the text
 SCHEDULES = '(schedule == "cooperative" and tile_m >= 128) or (schedule == "pingpong" and tile_m <= 192)'
@@ -58,7 +59,8 @@ def reply_of(form: str, prompt: str, drawn: Sequence[Drawn], work: Any, mistake:
             }  # fmt: skip
         case "Tuning":
             names = [name for name, _, _ in _parameters(prompt)]
-            return {"starts": _settings(prompt, rng), "order": names, "why": "rehearsed: in the template's order"}
+            starts = [*_starts(prompt, drawn, work, rng), *_settings(prompt, rng)][:STARTS]
+            return {"starts": starts, "order": names, "why": "rehearsed: the planner's, then in the template's order"}
         case "KernelTemplate":
             template = _kernel(work.source, work.kind, work.classes, work.gpu, mistake)
         case _:
@@ -92,6 +94,28 @@ def _settings(prompt: str, rng: random.Random, corner: bool = False) -> list[dic
     ]
 
 
+def _starts(prompt: str, drawn: Sequence[Drawn], work: Any, rng: random.Random) -> list[dict[str, Any]]:
+    """Configurations of the planner's programs inside a template's values, from the distribution of every other role.
+    A search that begins at random values alone would be held against the strategy and not against its proposals."""
+    values = {name: known for name, known, _ in _parameters(prompt)}
+    default = {name: known for name, _, known in _parameters(prompt)}
+    inside: list[dict[str, str]] = []
+    for one in drawn if {"tile_m", "tile_n", "tile_k"} <= values.keys() else ():
+        stage = _longest(one, work.gpu)[1]
+        known = {n: str(v) for n, v in _clauses(stage.config).items() if n in values} if stage is not None else {}
+        settings = {n: v for n, v in known.items() if v in values[n] or n not in FREE}
+        fits = settings and all(v in values[n] for n, v in settings.items())
+        if fits and settings not in inside and any(default[n] != v for n, v in settings.items()):
+            inside.append(settings)
+    chosen = []
+    while inside and len(chosen) < STARTS:
+        place = 0
+        while place < len(inside) - 1 and rng.random() > 0.5:
+            place += 1
+        chosen.append(inside.pop(place))
+    return [{"settings": [{"name": n, "value": v} for n, v in one.items()]} for one in chosen]
+
+
 # ---- programs ----
 
 
@@ -109,20 +133,36 @@ def _program(drawn: Sequence[Drawn], work: Any, mistake: str, rng: random.Random
 def program_template(drawn: Drawn, gpu: str) -> dict[str, Any]:
     """A program whose product that takes longest has parameters for each clause of its configuration; a program without
     a product has one for its launch."""
-    hardware = hardware_of(gpu)
-    program = check(drawn.text).program
-    stages = tunable(program)
-    if not stages:
+    program, stage = _longest(drawn, gpu)
+    if stage is None:
         text = to_text(replace(program, graph=False))
         head, line, rest = text.partition(f"  arch {program.arch}\n" if program.arch else "{\n")
         text = f"{head}{line}  launch {{launch}}\n{rest}"
         values = [("launch", ["stream", "graph"], "stream")]
         return _named(text, values, drawn.cls, f"{drawn.change or 'the program'}, with its launch as a parameter")
-    times = {s.name: s.ms for s in predict(resolve(program, hardware.sms), hardware).stages}
-    name = max(stages, key=lambda s: times.get(s.name, 0.0)).name
-    resolved = resolve(program, hardware.sms)
-    stage = next(s for s in resolved.stages if s.name == name)
     return _of_stage(program, stage, drawn)
+
+
+@lru_cache(maxsize=256)
+def _longest(drawn: Drawn, gpu: str) -> tuple[Program, Collective | None]:
+    """The program of a candidate, and its product that takes longest with every clause set; None without a product."""
+    program, hardware = check(drawn.text).program, hardware_of(gpu)
+    stages = tunable(program)
+    if not stages:
+        return program, None
+    resolved = resolve(program, hardware.sms)
+    times = {s.name: s.ms for s in predict(resolved, hardware).stages}
+    name = max(stages, key=lambda s: times.get(s.name, 0.0)).name
+    return program, next(s for s in resolved.stages if s.name == name)
+
+
+def _clauses(c: Config) -> dict[str, Any]:
+    """The clauses of a configuration by the names of a template's parameters."""
+    cluster = c.cluster or (1, 1, 1)
+    return {
+        "tile_m": c.tile[0], "tile_n": c.tile[1], "tile_k": c.tile[2], "schedule": c.schedule, "stages": c.stages,
+        "swizzle": c.swizzle, "cluster_m": cluster[0], "cluster_n": cluster[1],
+    }  # fmt: skip
 
 
 def _of_stage(program: Program, stage: Collective, drawn: Drawn) -> dict[str, Any]:
@@ -140,10 +180,7 @@ def _of_stage(program: Program, stage: Collective, drawn: Drawn) -> dict[str, An
         values["stages"] = _near([2, 3, 4, 6], c.stages)
     if c.swizzle is not None:
         values["swizzle"] = _near(list(legal.SWIZZLES), c.swizzle)
-    default = {
-        "tile_m": c.tile[0], "tile_n": c.tile[1], "tile_k": c.tile[2], "schedule": c.schedule, "stages": c.stages,
-        "swizzle": c.swizzle, "cluster_m": (c.cluster or (1, 1, 1))[0], "cluster_n": (c.cluster or (1, 1, 1))[1],
-    }  # fmt: skip
+    default = _clauses(c)
     text = _with_parameters(program, stage, c)
     template = _named(
         text, [(n, v, default[n]) for n, v in values.items()], drawn.cls, f"{drawn.change}, with parameters"[:300]

@@ -14,7 +14,7 @@ _DIAGNOSIS = re.compile(r"^# The diagnosis of trial \d+\nLimited by (\w{1,20})\.
 LIMITS = {
     "the matrix units": "compute", "the arithmetic pipes": "compute", "the special function units": "compute",
     "the epilogue": "compute", "memory bandwidth": "memory", "the L2 cache's bandwidth": "memory",
-    "the launch": "latency",
+    "the launch": "latency", "the start of its pipeline": "latency",
 }  # fmt: skip
 ADVICE = {
     "compute": "Another tile or schedule of the slowest stage.", "memory": "Fewer passes over its data.",

@@ -29,7 +29,7 @@ from engine.session.spec import MAX_SOURCE
 from engine.trace import capture, exported
 from engine.trace.explain import explain
 from engine.trace.load import Bad
-from engine.trace.state import State
+from engine.trace.writes.state import State
 from engine.words import baseline_name
 from sol.graph import OpGraph
 

@@ -7,7 +7,7 @@ the compiler's resources, and the levers of the report that no trial used.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping
+from collections.abc import Collection, Iterable, Mapping
 from typing import Any
 
 from engine.session.fold.profile import BOUND, longest
@@ -15,8 +15,7 @@ from engine.session.fold.readers import objects
 from engine.session.fold.reduce import View
 from engine.session.fold.view import Trial
 from engine.words import class_name
-from sol import lever_check
-from sol.budget import launch_binds
+from sol.budget import gap_says_nothing
 from sol.levers import Lever
 
 Report = Mapping[str, Any]  # a sol.report as plain data
@@ -39,6 +38,7 @@ REMEDY = {
     "l2": "a larger tile or a wider cluster, so that it fetches its operands less often",
     "epilogue": "a shorter epilogue, or a schedule that overlaps it with products",
     "launch": "merging it into a neighbouring stage",
+    "fill": "merging it with a neighbouring product, because its work is shorter than filling its pipeline",
 }
 ALONE = "another tile, so that it reads its operands less often"  # a product bound by memory, with nothing to fuse
 PASSES = "wider loads, or fewer passes over its operands"  # another stage, with nothing to fuse
@@ -56,7 +56,7 @@ def sentence(view: View, report: Report | None) -> str:
     if view.headline is None:
         who = f"No program is faster than PyTorch so far; the fastest, trial {trial.number} ({class_name(j.cls)}),"
     bound = report["bounds"].get(trial.roof or j.cls) if report is not None else None
-    if j.gap and launch_binds(j.ms / j.gap):
+    if gap_says_nothing(j.ms, j.gap):
         return f"{who} is bound by the launch: {_launches(len(stages))}."
     if j.gap and j.gap <= NEAR and bound is not None and bound["bound_by"] in UNITS:
         unit = bound["bound_by"]
@@ -111,14 +111,18 @@ def _advice(view: View, report: Report | None, trial: Trial, stages: list[dict[s
 
 
 def _untried(view: View, report: Report) -> Lever | None:
-    """The report's best lever that no trial used, in the classes that the session allows."""
-    timed = [
-        lever_check.Timed(t.number, t.judged.cls, frozenset(t.tried), t.judged.ms)
-        for t in view.trials.values()
-        if t.judged is not None and t.judged.counts and t.judged.ms
-    ]
-    fields = {f.name for f in dataclasses.fields(Lever)}
-    levers = [Lever(**{k: v for k, v in x.items() if k in fields}) for x in report["levers"]]
-    fused = [x for x in levers if x.action != "lower_class" and x.speedup >= WORTH]
-    checked = lever_check.check(fused, timed, {})
-    return next((x for x, c in zip(fused, checked, strict=True) if c.trial is None), None)
+    """The report's best lever that is worth a trial and that no trial uses; a class is the person's choice."""
+    levers = (x for x in untried(view, report["levers"]) if x.action != "lower_class")
+    return next((x for x in levers if x.speedup >= WORTH), None)
+
+
+def untried(view: View, levers: Iterable[Mapping[str, Any]], waiting: Collection[str] = ()) -> list[Lever]:
+    """Those of a report's levers that no trial uses, in their order. A trial counts in whatever class it is, and from
+    its check on; one that failed or does not count used none. `waiting`: actions of candidates that are no trials yet.
+    """
+    known = {f.name for f in dataclasses.fields(Lever)}
+    tried = [t for t in view.trials.values() if not t.ended or (t.judged is not None and t.judged.counts)]
+    used = {*waiting, *(action for t in tried for action in t.tried)}
+    classes = {t.cls for t in tried}
+    all_levers = (Lever(**{k: v for k, v in x.items() if k in known}) for x in levers)
+    return [x for x in all_levers if (x.target not in classes if x.action == "lower_class" else x.action not in used)]

@@ -16,7 +16,9 @@ NO_RESOURCES = "- No resources are known of this trial."
 BOUND = {
     "tensor": "the matrix units", "vector": "the arithmetic pipes", "special": "the special function units",
     "memory": "memory bandwidth", "l2": "the L2 cache's bandwidth", "epilogue": "the epilogue", "launch": "the launch",
+    "fill": "the start of its pipeline",
 }  # as in static/js/format.js  # fmt: skip
+LEAST = 0.0001  # ms; a shorter time is shown as less than this
 SCALE = ((1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k"))
 
 
@@ -79,7 +81,7 @@ def _kernel(r: Mapping[str, Any]) -> str:
 
 
 def _ms(ms: float) -> str:
-    return f"{ms:.4g} ms"
+    return f"{ms:.4g} ms" if ms >= LEAST or not ms else f"under {LEAST} ms"
 
 
 def _scaled(value: float) -> str:

@@ -18,7 +18,6 @@ from typing import Any
 from engine.devices import TrialError
 from engine.session import events, trial
 from engine.session.journal import Journal
-from engine.session.kernel_text import CLASSES as KERNEL_CLASSES
 from engine.session.owner import Owner
 from engine.session.script import profile, turns
 from engine.session.script.lanes import Job, Lanes
@@ -320,8 +319,7 @@ class Search:
     def _tried(self, data: dict[str, Any]) -> Candidate:
         text, form = self.journal.blob(data["program"]), data.get("form", "program")
         if form != "program":
-            classes = [cls for cls in self.problem.classes if cls in KERNEL_CLASSES]
-            cls = data.get("cls") or next(iter(classes), KERNEL_CLASSES[0])
+            cls = data.get("cls") or self.problem.kernel_class
             return Candidate(text, cls, "", form, data.get("language", ""), data.get("entry", ""))
         return self.problem.candidate(text)
 

@@ -7,7 +7,7 @@ from typing import Literal
 from pydantic import Field
 
 from engine.strategies import api
-from engine.strategies.writing import FORM, PROFILE, REFINE, RESERVE, SEED
+from engine.strategies.writing import FORM, OPINION, PROFILE, REFINE, RESERVE, SEED
 
 
 class OptimlOptions(api.Options):
@@ -39,5 +39,6 @@ class OptimlOptions(api.Options):
     profile: bool = PROFILE
     report: bool = Field(False, description="Put the speed-of-light report into the prompts")
     seed: bool = SEED
+    opinion: bool = OPINION
     refine: bool = REFINE
     reserve: int = RESERVE

@@ -9,7 +9,7 @@ from pydantic import Field, ValidationError, field_validator
 
 from engine.strategies import api
 from engine.strategies.two_stage.forms import Form, KernelTemplate, ProgramTemplate, Setting_
-from engine.strategies.writing import FORM, PROFILE, REFINE, RESERVE, SEED
+from engine.strategies.writing import FORM, OPINION, PROFILE, REFINE, RESERVE, SEED
 
 MOST_PRESET = 200_000  # characters
 MOST_CONFIGURATIONS = 64
@@ -35,6 +35,7 @@ class TwoStageOptions(api.Options):
     profile: bool = PROFILE
     report: bool = Field(True, description="Put the speed-of-light report into the plan's prompt")
     seed: bool = SEED
+    opinion: bool = OPINION
     refine: bool = REFINE
     reserve: int = RESERVE
     preset: str = Field(

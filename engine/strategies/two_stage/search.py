@@ -45,7 +45,7 @@ class Evaluator:
         )  # fmt: skip
         trial = next((t for t in w.state.trials if (t.text, t.cls) == (verb.text, verb.cls)), None)
         if trial is None:
-            trial = yield from w.tried(verb)
+            trial = yield from w.tried(verb, instance=True)
             if not trial.number:
                 return None
         self.evaluated += 1
@@ -64,7 +64,8 @@ class Evaluator:
         """Another measurement of a configuration."""
         before = self.trials[config]
         trial = yield from self.writer.tried(
-            self.proposed(self.space, config, f"trial {before.number} again", "repeat of the best", before.number)
+            self.proposed(self.space, config, f"trial {before.number} again", "repeat of the best", before.number),
+            instance=True,
         )
         return time_of(trial) if trial.number else None
 

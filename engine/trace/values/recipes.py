@@ -16,18 +16,30 @@ MAX_STEPS = 100_000
 
 
 class Recipes(TorchDispatchMode):
-    """While active, inside the mode of fake tensors, it records every operation."""
+    """While active, inside the mode of fake tensors, it records every operation. `read`: whether the text may read a
+    number that it made itself, such as `[x.item() for x in torch.linspace(0, 0.1, 12)]`."""
 
     def __init__(self):
         super().__init__()
         self.steps: list[tuple[Any, tuple, dict, Any]] = []
+        self.read = False
 
     def __torch_dispatch__(self, func, types, args=(), kwargs=None):
         kwargs = kwargs or {}
+        if self.read and func.name() == "aten::_local_scalar_dense" and (number := self._number(args[0])) is not None:
+            return number
         out = func(*args, **kwargs)
         if len(self.steps) < MAX_STEPS:
             self.steps.append((func, args, kwargs, out))
         return out
+
+    def _number(self, target: Any) -> Any:
+        """The value of a tensor with one element, or None."""
+        from torch._subclasses.fake_tensor import unset_fake_temporarily
+
+        known = self.value(target)
+        with unset_fake_temporarily():
+            return None if known is None else known.item()
 
     def value(self, target: Any) -> Any:
         """The real tensor in place of a fake one; None if it is random, unknown or too large."""

@@ -5,6 +5,7 @@ PYTHON=/path/to/python uses an environment that already has the packages of whee
 
 import contextlib
 import importlib.util
+import ipaddress
 import os
 import socket
 import subprocess
@@ -25,6 +26,29 @@ def addresses() -> list[str]:
             probe.connect(("10.255.255.255", 1))  # sends nothing; the system chooses its own address
             names.add(probe.getsockname()[0])
     return sorted(names)
+
+
+def lonely(name: str) -> bool:
+    """Return True for an address of this laptop alone. Names are none: the hall may or may not know them."""
+    try:
+        return ipaddress.ip_address(name).is_loopback
+    except ValueError:
+        return True
+
+
+def instructions(names: list[str], port: str) -> str:
+    """What a teacher does now, with an address that students can open."""
+    reached = [name for name in names if not lonely(name)]
+    if not reached:
+        return (
+            f"This laptop has no address in a network: it alone can open http://localhost:{port}/w/new\n"
+            "For students, connect it to the hall's network or open a hotspot on it, and start again."
+        )
+    others = f" Other addresses of this laptop: {', '.join(reached[1:])}." if reached[1:] else ""
+    return (
+        f"Open a room at http://{reached[0]}:{port}/w/new and show its QR code. Students join at "
+        f"http://{reached[0]}:{port}/w, and learn alone at http://{reached[0]}:{port}/learn.{others}"
+    )
 
 
 def python() -> str:
@@ -59,7 +83,7 @@ def main() -> None:
         "UCUTLASS_HOSTS": os.environ.get("UCUTLASS_HOSTS", ",".join([*hosts, "0.0.0.0"])),
     }
     port = sys.argv[sys.argv.index("--port") + 1] if "--port" in sys.argv[:-1] else "8000"
-    print("Students open one of: " + ", ".join(f"http://{host}:{port}/learn" for host in hosts), flush=True)
+    print(instructions(hosts, port), flush=True)
     arguments = ["manage.py", "up", "--host", "0.0.0.0", "--device", "modelled:h200", *sys.argv[1:]]
     os.chdir(HERE / "app")
     interpreter = python()

@@ -9,6 +9,7 @@ untrusted, so its size, the size of its numbers and its functions are bounded.
 from __future__ import annotations
 
 import ast
+import math
 import operator
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -113,6 +114,8 @@ def _value(node: ast.expr, scope: Scope) -> Any:
                 a = float(a)
             result = _BINARY[type(op)](a, b)
             _numbers(node, result)
+            if not math.isfinite(result):
+                raise OverflowError
             return result
         case ast.Compare(left=left, ops=[op], comparators=[right]) if type(op) in _COMPARE:
             a, b = _value(left, scope), _value(right, scope)

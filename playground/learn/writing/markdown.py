@@ -71,13 +71,19 @@ def filled(text: str, scope: Scope, wrong: Callable[[int, str], None], line: int
             fence = mark[2]
         elif mark and fence and mark[2].startswith(fence):
             fence = ""
-        lines.append(row if fence or mark else BRACES.sub(lambda m, n=number: _filling(m[1], scope, wrong, n), row))
+        lines.append(row if fence or mark else _line(row, scope, wrong, number))
     return "\n".join(lines)
 
 
 def plain(text: str, scope: Scope, wrong: Callable[[int, str], None], line: int = 0) -> str:
     """The text with its computed numbers, for a place that shows no Markdown: a title or caption of a figure."""
-    return BRACES.sub(lambda m: _filling(m[1], scope, wrong, line, plain_text=True), text)
+    return _line(text, scope, wrong, line, plain_text=True)
+
+
+def _line(row: str, scope: Scope, wrong: Callable[[int, str], None], line: int, plain_text: bool = False) -> str:
+    if "{{" in (rest := BRACES.sub("", row)) or "}}" in rest:
+        wrong(line, "Double braces without their pair on this line: two open an expression, two close it.")
+    return BRACES.sub(lambda m: _filling(m[1], scope, wrong, line, plain_text), row)
 
 
 def _filling(text: str, scope: Scope, wrong: Callable[[int, str], None], line: int, plain_text: bool = False) -> str:

@@ -96,7 +96,7 @@ def _called(number: int, name: str, op: str, text: str, tensors: dict[str, Tenso
         if "=" in part:
             key, _, value = (p.strip() for p in part.partition("="))
             if not value.isdecimal():
-                raise WorkError(number, f"{key} is no whole number.", f"Write for example {key}=1.")
+                raise WorkError(number, f"`{key}` is no whole number.", f"Write for example {key}=1.")
             attributes[key] = int(value)
         elif re.fullmatch(r"-?\d+(\.\d+)?", part):
             attributes.setdefault("other", float(part))

@@ -1,10 +1,9 @@
 // /learn/own: a teacher's own lesson, checked as it is written and shown as a student sees it. Kept in this browser.
 import { $, boot, debounce, h, request } from "../page.js";
-import { fill } from "../texts.js";
+import { fill, sentence } from "../texts.js";
 import { mount } from "./runner.js";
 
 const KEY = "ucutlass.own-lesson";
-const { words } = boot;
 const area = $("text");
 let runner = null;
 let latest = 0;
@@ -17,6 +16,16 @@ function stored() {
   }
 }
 
+/** Keeps the text in this browser; the example is not kept, since it is in the page's language. */
+function keep() {
+  try {
+    if (area.value === boot.text) localStorage.removeItem(KEY);
+    else localStorage.setItem(KEY, area.value);
+  } catch {
+    /* private mode */
+  }
+}
+
 /** Puts the caret at the start of a line and scrolls there. */
 function goTo(line) {
   const lines = area.value.split("\n");
@@ -26,14 +35,20 @@ function goTo(line) {
   area.scrollTop = Math.max(0, (line - 4) * parseFloat(getComputedStyle(area).lineHeight));
 }
 
+/** An English text of the server in the reader's language; one without a translation is marked as English. */
+function words(text) {
+  const translated = sentence(text);
+  return h("span", { lang: translated === text ? "en" : null }, translated);
+}
+
 function draw(reply) {
   const rows = reply.mistakes.map((m) =>
-    h("li", {}, h("button", { type: "button", onclick: () => goTo(m.line) }, fill(words.line_n, { n: m.line })),
-      h("span", { lang: "en" }, `: ${m.text} ${m.fix}`)));
+    h("li", {}, h("button", { type: "button", onclick: () => goTo(m.line) }, fill(boot.words.line_n, { n: m.line })),
+      ": ", words(m.text), " ", m.fix ? words(m.fix) : null));
   const box = rows.length
-    ? h("div", { class: "notice bad" }, h("strong", {}, fill(words.mistakes, { n: rows.length })),
+    ? h("div", { class: "notice bad" }, h("strong", {}, fill(boot.words.mistakes, { n: rows.length })),
       h("ol", { class: "mistakes" }, rows))
-    : h("p", { class: "notice good" }, words.no_mistake);
+    : h("p", { class: "notice good" }, boot.words.no_mistake);
   $("verdict").replaceChildren(box);
   if (!reply.lesson) {
     $("lesson").replaceChildren();
@@ -41,7 +56,7 @@ function draw(reply) {
   }
   const text = area.value;
   runner = mount($("lesson"), reply.lesson, {
-    words,
+    words: boot.words,
     progress: { step: runner?.step.id },
     check: (step, answer, show) => request("/api/own-lesson/answers", { body: { text, step, answer, show } }),
   });
@@ -50,16 +65,13 @@ function draw(reply) {
 async function check() {
   latest += 1;
   const turn = latest;
-  try {
-    localStorage.setItem(KEY, area.value);
-  } catch {
-    /* private mode */
-  }
+  keep();
   try {
     const reply = await request("/api/own-lesson", { body: { text: area.value } });
     if (turn === latest) draw(reply);
   } catch (e) {
-    if (turn === latest) $("verdict").replaceChildren(h("p", { class: "notice bad" }, `${e.message} ${e.fix}`));
+    const problem = h("p", { class: "notice bad" }, words(e.message), " ", words(e.fix));
+    if (turn === latest) $("verdict").replaceChildren(problem);
   }
 }
 

@@ -3,6 +3,7 @@
 import { h, request } from "../page.js";
 import { apply, headline, initial, used } from "../session/reduce.js";
 import { Stream } from "../session/stream.js";
+import { launchBinds } from "../session/words.js";
 import { number, pane } from "./parts.js";
 import { fill } from "../texts.js";
 
@@ -175,6 +176,8 @@ function best(view, word) {
   const trial = headline(view);
   if (!trial) return view.end ? word("session_none") : "";
   const { speedup, gap, kind } = trial.judged;
+  if (gap && launchBinds(trial.judged))
+    return fill(word("session_launches"), { speedup: number(speedup), kind: word(kind) });
   const values = { speedup: number(speedup), gap: gap ? number(gap) : "–", kind: word(kind) };
   return fill(word("session_best"), values);
 }

@@ -1,6 +1,7 @@
 // My sessions: owner tokens and the sessions that were started with them. This browser keeps the tokens' key, which
 // lists and revokes them and stops their sessions; a token itself is shown once and kept by nobody.
 import { $, answer, boot, copy, h, request } from "../page.js";
+import { askToStop } from "../dialog.js";
 import { forget, started } from "./started.js";
 
 const KEY = "ucutlass-owner-key";
@@ -46,16 +47,20 @@ async function revoke(id) {
   if (!reply.ok) throw new Error("The token was not revoked. Try again.");
 }
 
-const stop = (id) =>
-  request(`/api/sessions/${id}/commands`, { body: { kind: "stop" }, headers: { "X-Control-Token": key() } });
+/** Asks, and then stops a session with the token that controls it. */
+const stop = (id, title, token) => askToStop(`Stop “${title}”?`, "", async () => {
+  await request(`/api/sessions/${id}/commands`, { body: { kind: "stop" }, headers: { "X-Control-Token": token } });
+  await show();
+});
+const stopButton = (...what) =>
+  h("button", { type: "button", class: "button small", onclick: () => stop(...what) }, "Stop");
 
 const rowOf = (s) =>
   h("tr", {},
     h("td", {}, h("a", { href: new URL(s.view_url, location.href).pathname }, s.title)),
     h("td", {}, s.state),
     h("td", {}, when(s.created)),
-    h("td", {}, s.state === "ended" ? null
-      : h("button", { type: "button", class: "button small", onclick: () => act(() => stop(s.id)) }, "Stop")));
+    h("td", {}, s.state === "ended" ? null : stopButton(s.id, s.title, key())));
 
 const tokenOf = (t) =>
   h("article", { class: "token" },
@@ -97,9 +102,7 @@ function startedRow(row) {
     h("td", {}, when(row.created)),
     h("td", {}, h("span", { class: "row-acts" },
       ["queued", "running"].includes(state)
-        ? button("Stop", () => request(`/api/sessions/${row.id}/commands`, {
-            body: { kind: "stop" }, headers: { "X-Control-Token": tokenFrom(row.control) } }))
-        : null,
+        ? stopButton(row.id, known.title || row.title, tokenFrom(row.control)) : null,
       state === "deleted" ? null
         : button("Copy control link", () => copy(link, "Control link copied: whoever has it can stop this session.")),
       button("Forget", () => forget(row.id)))));

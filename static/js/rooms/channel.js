@@ -14,7 +14,8 @@ export class Channel {
    * @param code, path, token   the room, its socket, the teacher's or the seat's token
    * @param header              the name of the token's header
    * @param seq                 () => last event applied
-   * @param onMessage           ({events?, online?, sessions?}) => void
+   * @param state               async () => what the socket says beside events: {sessions?, session?}, for polling
+   * @param onMessage           ({events?, online?, sessions?, session?}) => void
    * @param onStatus            ("connecting" | "live" | "reconnecting" | "refused" | "missing") => void
    */
   constructor(options) {
@@ -101,7 +102,7 @@ export class Channel {
     try {
       const path = `/api/rooms/${this.code}/events?after=${this.seq()}`;
       const page = await request(path, { headers: { [this.header]: this.token } });
-      this.onMessage({ events: page.events });
+      this.onMessage({ events: page.events, ...(await this.state()) });
       this.say("live");
     } catch (e) {
       if (e.status === 403 || e.status === 404) {

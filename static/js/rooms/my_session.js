@@ -1,5 +1,6 @@
 // The sessions that a student starts on the seat's account: a module, the search, and how far it is from the limit.
 import { $, h, request } from "../page.js";
+import { launchBinds } from "../session/words.js";
 import { reasonOf } from "./texts.js";
 
 export class MySession {
@@ -42,7 +43,7 @@ export class MySession {
     const s = this.state;
     if (!s) return;
     const { say } = this;
-    const gap = s.gap === null ? say("no_time_yet")
+    const gap = s.gap === null ? say("no_time_yet") : launchBinds(s) ? say("by_launches", { kind: say(s.kind) })
       : say("times_limit", { gap: s.gap.toFixed(2), kind: say(s.kind) });
     const state = say(s.state === "ended" ? "is_ended" : s.state);
     $("my-session").replaceChildren(

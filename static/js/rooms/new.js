@@ -8,6 +8,7 @@ const texts = []; // own lessons: {name, text}
 $("lonely").hidden = !boot.lonely;
 $("seats").value = boot.seats;
 $("seats").max = boot.most_seats;
+$("trials").value = boot.trials;
 $("lessons").replaceChildren(
   ...boot.lessons.map((lesson, place) =>
     h("label", { class: "check" },
@@ -44,6 +45,7 @@ async function open() {
       paced: document.querySelector("[name=pace]:checked").value === "paced",
       test: $("test").checked,
       seats: Number($("seats").value),
+      trials: Number($("trials").value),
       deadline: deadline ? new Date(deadline).getTime() / 1000 : null,
     },
   });

@@ -6,6 +6,11 @@ import { html } from "../learn/parts.js";
 import { Question } from "../learn/question.js";
 
 class TestQuestion extends Question {
+  constructor(step, runner) {
+    super(step, runner);
+    this.send.textContent = runner.word("send"); // it checks nothing that can be tried again
+  }
+
   draw(outcome, word) {
     if (outcome.code === "stored") {
       this.outcome.replaceChildren(h("div", { class: "notice" }, word("stored")));
@@ -30,10 +35,10 @@ class TestQuestion extends Question {
  * Shows the questions of a test in `element`.
  *   steps: [{key, step}], step as in a lesson (playground.learn.lesson_json), its blocks a module or a program
  *   answers: {key: {last, right, why}}; check(key, answer): as the runner's; locked(key); word(key);
- *   end(): what stands after the last question, or null
+ *   intro: how the test is taken, before the first question; end(): what stands after the last question, or null
  * Returns {refresh()}, for after `locked` changed: what a student is typing stays.
  */
-export function quiz(element, { steps, answers, check, locked, word, end }) {
+export function quiz(element, { steps, answers, check, locked, word, intro, end }) {
   const draw = ({ key, step }, place) => {
     const head = h("h3", {}, `${place + 1}. ${step.title}`);
     const shut = locked(key);
@@ -42,7 +47,7 @@ export function quiz(element, { steps, answers, check, locked, word, end }) {
   };
   const list = h("ol", { class: "quiz" }, steps.map(draw));
   const foot = h("div", { class: "quiz-end" }, end());
-  element.replaceChildren(list, foot);
+  element.replaceChildren(h("p", { class: "quiz-intro" }, intro), list, foot);
   return {
     refresh() {
       for (const [place, item] of [...list.children].entries())

@@ -55,7 +55,9 @@ answer($("join-form"), async () => {
   }
 });
 
-$("leave").addEventListener("click", () => {
+$("leave").addEventListener("click", () => $("leaving").showModal());
+$("leaving").addEventListener("close", () => {
+  if ($("leaving").returnValue !== "leave") return;
   seat.forget();
   location.reload();
 });
@@ -75,6 +77,7 @@ async function enter() {
   $("who").textContent = mine().name;
   channel = new Channel({
     code: boot.code, path: boot.ws_path, token: seat.token, header: "X-Seat-Token", seq: () => room.seq,
+    state: async () => ({ session: (await seat.get("seat")).session }),
     onStatus: (status) => {
       showStatus($("link-state"), status, boot.words);
       if (status === "refused") {
@@ -93,7 +96,9 @@ async function enter() {
   });
   channel.start();
   session.start();
-  seat.sendAgain();
+  seat.sendAgain().then((refused) => {
+    if (refused.length) fail({ message: say("unsent_refused", { why: reasonOf(refused[0]) }) });
+  });
   const last = mine().at;
   const list = sections(room);
   await show(list.find((one) => one.steps.some((step) => step.key === last)) ?? list[0]);
@@ -165,7 +170,7 @@ function sessions(key) {
   };
 }
 
-function showTest({ steps }, questions) {
+function showTest({ part, steps }, questions) {
   runner = null;
   $("work").className = "panel pad work";
   test = quiz($("work"), {
@@ -174,6 +179,7 @@ function showTest({ steps }, questions) {
     locked: (key) => !isOpen(room, key),
     check: (key, answer) => check(key, answer),
     word,
+    intro: word(`once_${part}`),
     end: () => leadOn(following(), boot.words),
   });
   if (steps.some((step) => isOpen(room, step.key))) seat.post("steps", { step: steps[0].key }).catch(() => {});

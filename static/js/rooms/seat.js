@@ -67,10 +67,11 @@ export class Seat {
     return this.send(body);
   }
 
-  /** The answers that were not sent before the page was closed. */
-  sendAgain() {
+  /** Send the answers that were not sent before the page was closed. Returns why the server refused some. */
+  async sendAgain() {
     const bodies = JSON.parse(localStorage.getItem(this.unsent) ?? "[]");
-    return Promise.allSettled(bodies.map((body) => this.send(body)));
+    const results = await Promise.allSettled(bodies.map((body) => this.send(body)));
+    return results.filter((one) => one.status === "rejected").map((one) => one.reason);
   }
 
   async send(body) {

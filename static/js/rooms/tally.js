@@ -1,7 +1,7 @@
 // How a room answered a question: a bar for each first answer, the right one marked by a shape too.
 import { h } from "../page.js";
-import { html } from "../learn/parts.js";
 import { tr } from "../texts.js";
+import { answerWords } from "./answers.js";
 
 const MOST = 8; // answers that a number question lists
 
@@ -19,19 +19,10 @@ export function counted(answers) {
 /** `question`: of a lesson's step (playground.learn.lesson_json); `rows`: [{answer, seats, right}]. */
 export function tally(question, rows) {
   const all = rows.reduce((sum, row) => sum + row.seats, 0);
-  const words = (answer) => {
-    const node = h("span", { class: "tally-answer" });
-    [answer].flat().forEach((code, i) => {
-      const option = question.options.find((one) => one.code === code);
-      node.append(i ? "; " : "", option ? html(option.html) : String(code));
-    });
-    if (question.unit && /\d$/.test(String(answer))) node.append(` ${question.unit}`);
-    return node;
-  };
   return h("ol", { class: "tally" }, rows.slice(0, MOST).map(({ answer, seats, right }) => {
     const bar = h("span", { style: { width: `${(100 * seats) / all}%` } });
     return h("li", { class: right ? "right" : "" },
-      h("span", { "aria-hidden": "true" }, right ? "✓" : ""), words(answer),
+      h("span", { "aria-hidden": "true" }, right ? "✓" : ""), answerWords(question, answer),
       h("span", { class: "tally-bar", "aria-hidden": "true" }, bar),
       h("span", {}, tr("{n} of {all}", { n: seats, all })),
       right ? h("span", { class: "sr" }, tr("right")) : null);

@@ -1,6 +1,7 @@
 // One tile a seat: the step it is at, its answers as marks with a shape each, and its gap to the limit as a bar.
 import { h } from "../page.js";
 import { isOpen } from "./state.js";
+import { launchBinds } from "../session/words.js";
 import { tr } from "../texts.js";
 
 const MARKS = { right: "✓", wrong: "✗", open: "·", stored: "●" };
@@ -16,7 +17,7 @@ export function stateOf(seat, step) {
   return answer.right ? "right" : "wrong";
 }
 
-/** The tiles of a room. `acts`: {project, reset}(seat); `anonymous`; `online`: numbers of seats whose page is open. */
+/** The tiles of a room. `acts`: {answers, project, reset}(seat); `online`: numbers of the seats whose page is open. */
 export class Tiles {
   constructor(list, acts) {
     Object.assign(this, { list, acts, drawn: new Map() });
@@ -62,6 +63,7 @@ export class Tiles {
       marks(room, seat, step),
       gapOf(view.session),
       h("div", { class: "tile-acts" },
+        this.button("answers", tr("Answers…"), tr("Answers of {name}", { name }), seat),
         this.button("project", view.projected ? tr("Take down") : tr("Project"),
           tr("{name} on the projector", { name }), seat),
         this.button("reset", tr("Reset…"), tr("Reset the seat of {name}", { name }), seat)),
@@ -104,8 +106,10 @@ function marks(room, seat, at) {
 
 function gapOf(session) {
   if (!session) return null;
-  if (session.gap === null) return h("p", { class: "faint tile-gap" }, 
-    tr("{state}, {trials} trials", { state: tr(session.state), trials: session.trials }));
+  if (session.gap === null) return h("p", { class: "faint tile-gap" },
+    tr("{state}, trials: {trials}", { state: tr(session.state), trials: session.trials }));
+  if (launchBinds(session))
+    return h("p", { class: "faint tile-gap" }, tr("bound by launches ({kind})", { kind: tr(session.kind) }));
   const share = Math.min(1, 1 / session.gap);
   const text = tr("{gap}× the limit ({kind})", { gap: session.gap.toFixed(2), kind: tr(session.kind) });
   const bar = h("div", { class: `gap-meter ${session.kind}`, role: "meter",

@@ -3,7 +3,9 @@
 import { $, boot, copy, h, request, throttle } from "../page.js";
 import { Channel, showStatus } from "./channel.js";
 import { controls, shortcut } from "./controls.js";
+import { answerList } from "./answers.js";
 import { drawForms, drawMoved } from "./moved.js";
+import { drawProjected } from "./projected.js";
 import { counted, tally } from "./tally.js";
 import { apply, begin, timeOf } from "./state.js";
 import { tr } from "../texts.js";
@@ -40,14 +42,14 @@ async function order(kind, data = {}) {
 }
 
 /** A dialog with a text, a field perhaps, and buttons: {name: [label, class, action]}. */
-function ask(title, content, buttons) {
+function ask(title, content, buttons, away = tr("Cancel")) {
   const close = () => $("dialog").close();
   $("dialog").replaceChildren(
     h("h2", {}, title), ...content,
     h("div", { class: "dialog-acts" },
       buttons.map(([label, style, action]) =>
         h("button", { type: "button", class: `button ${style}`, onclick: () => (close(), action()) }, label)),
-      h("button", { type: "button", class: "button", onclick: close }, tr("Cancel"))));
+      h("button", { type: "button", class: "button", onclick: close }, away)));
   $("dialog").showModal();
 }
 
@@ -59,6 +61,16 @@ function reset(seat) {
     [tr("Keep the answers"), "primary", () => order("reset", { seat: seat.number, keep: true })],
     [tr("Delete the answers"), "danger", () => order("reset", { seat: seat.number, keep: false })],
   ]);
+}
+
+/** Everything that a seat answered. */
+async function answers(seat) {
+  try {
+    const list = await answerList(wall.room, seat, { lessonOf, tests: true });
+    ask(tr("Answers of {name}", { name: nameOf(seat, wall.anonymous) }), [list], [], tr("Close"));
+  } catch (e) {
+    fail(e);
+  }
 }
 
 const project = (seat) => order("project", wall.room.projected === seat.number ? {} : { seat: seat.number });
@@ -131,6 +143,14 @@ async function showForms() {
 }
 
 const lessons = new Map(); // slug -> a promise of its JSON
+function lessonOf(slug) {
+  if (!lessons.has(slug)) {
+    const wanted = request(`/api/rooms/${boot.code}/lessons/${slug}?lang=${boot.language}`, { headers });
+    wanted.catch(() => lessons.delete(slug));
+    lessons.set(slug, wanted);
+  }
+  return lessons.get(slug);
+}
 
 /** How the room answered the step that it is at, until the teacher hides it or the room goes on. */
 function showAnswers() {
@@ -143,10 +163,7 @@ async function drawTally(room) {
   const step = now(room);
   $("tally").hidden = wall.tally !== step.key;
   if ($("tally").hidden) return;
-  const { lesson } = step;
-  if (!lessons.has(lesson))
-    lessons.set(lesson, request(`/api/rooms/${boot.code}/lessons/${lesson}?lang=${boot.language}`, { headers }));
-  const { question } = (await lessons.get(lesson)).steps.find((one) => one.id === step.step);
+  const { question } = (await lessonOf(step.lesson)).steps.find((one) => one.id === step.step);
   const rows = counted([...room.seats.values()].map((seat) => seat.answers[step.key]).filter(Boolean));
   const text = JSON.stringify([step.key, rows]);
   if ($("tally").dataset.drawn === text) return;
@@ -180,7 +197,7 @@ const acts = {
   link: () => copy(`${location.origin}/w/${boot.code}/wall/${token}`,
     tr("Teacher's link copied. Keep it to yourself.")),
 };
-const tiles = new Tiles($("tiles"), { project, reset });
+const tiles = new Tiles($("tiles"), { answers, project, reset });
 
 function draw() {
   const { room } = wall;
@@ -201,7 +218,7 @@ function draw() {
   drawTally(room).catch(fail);
   controls($("acts"), wall, now(room), acts);
   tiles.draw(room, wall);
-  drawProjected(room);
+  drawProjected(room, wall, { lessonOf, takeDown: () => order("project") }).catch(fail);
   drawMoved(room, wall);
 }
 const soon = throttle(draw, 60);
@@ -225,39 +242,6 @@ function drawNow(room, seats) {
       : tr("{about}. {n} of {all} answered, {right} right.", counted);
 }
 
-let projectedNow = "";
-function drawProjected(room) {
-  const seat = room.seats.get(room.projected);
-  $("projected").hidden = !seat;
-  const session = seat && (wall.sessions[seat.number]?.session ?? seat.sessions.at(-1)?.session);
-  const shown = seat ? `${seat.number} ${session} ${wall.anonymous} ${JSON.stringify(seat.answers)}` : "";
-  if (shown === projectedNow) return;
-  const frame = $("projected").querySelector("iframe");
-  const same = frame && frame.dataset.session === session;
-  projectedNow = shown;
-  if (!seat) {
-    $("projected").replaceChildren();
-    return;
-  }
-  const title = h("h2", {}, tr("On the projector: {name}", { name: nameOf(seat, wall.anonymous) }));
-  const down = h("button", { type: "button", class: "button small", onclick: () => order("project") }, tr("Take down"));
-  const head = h("header", { class: "pane-head" }, title, down);
-  if (same) $("projected").querySelector("header").replaceWith(head);
-  else $("projected").replaceChildren(head, session
-    ? h("iframe", { src: `/framed/${session}`, title: tr("The session of the seat"), "data-session": session })
-    : answersOf(room, seat));
-}
-
-function answersOf(room, seat) {
-  const rows = room.steps.filter((step) => seat.answers[step.key] && step.part === "lesson");
-  if (!rows.length) return h("p", { class: "empty small" }, tr("This seat has no session and no answer yet."));
-  return h("dl", { class: "pad projected-answers" }, rows.map((step) => {
-    const a = seat.answers[step.key];
-    const verdict = a.right ? tr("right") : tr("wrong");
-    return [h("dt", {}, step.title), h("dd", {}, `${[a.last].flat().join(", ")} – ${verdict}`)];
-  }));
-}
-
 // ---- beginning --------------------------------------------------------------------------------------------------
 async function start() {
   if (!token) {
@@ -272,6 +256,7 @@ async function start() {
   draw();
   wall.channel = new Channel({
     code: boot.code, path: boot.ws_path, token, header: "X-Teacher-Token", seq: () => wall.room.seq,
+    state: async () => ({ sessions: (await request(`/api/rooms/${boot.code}/results`, { headers })).sessions }),
     onStatus: (status) => {
       showStatus($("link-state"), status, boot.words);
       if (status === "missing") fail({ message: tr("This room was deleted.") });

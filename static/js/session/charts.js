@@ -3,6 +3,7 @@
 // event. Four more are requested only while they are open.
 import { debounce, h, request, throttle } from "../page.js";
 import { Chart } from "../chart.js";
+import { tr } from "../texts.js";
 
 const REDRAW = 500; // ms between two drawings
 // While a session runs, a drawing also waits so many times what the last one took. Plotly draws every mark anew: 500
@@ -88,7 +89,8 @@ export class Charts {
   constructor(root, id, choose) {
     this.live = new Group(root, id, LIVE, REDRAW, choose);
     this.inside = h("div", { class: "more-charts" });
-    const summary = h("summary", {}, "More charts: limits, stages, levers, when to stop");
+    const summary = h("summary", {},
+      tr("More charts: limits, stages, levers, when to stop"));
     this.details = h("details", { class: "panel more", id: "more-charts", ontoggle: () => this.drawMore() }, summary,
       this.inside);
     root.append(this.details);

@@ -2,6 +2,7 @@
 // the report of the trial.
 import { $, blob, boot, copyButton, h, select, tablist } from "../page.js";
 import { makeDiff, makeEditor } from "../language/editor.js";
+import { logged, tr } from "../texts.js";
 import { backward, forward } from "../language/line_map.js";
 import { report } from "./report.js";
 import { builtBy, isKernel } from "./words.js";
@@ -35,24 +36,25 @@ export class Code {
         onclick: () => {
           const on = $("panes").classList.toggle("wide");
           this.wide.setAttribute("aria-pressed", String(on));
-          this.wide.textContent = on ? "Show charts" : "Widen";
+          this.wide.textContent = on ? tr("Show charts") : tr("Widen");
           dispatchEvent(new Event("resize"));
         },
       },
-      "Widen",
+      tr("Widen"),
     );
-    this.link = copyButton("copy-trial", "the link of this trial", () => `${boot.view_url}?trial=${this.number}`);
-    this.link.textContent = "Copy link";
-    this.heading = h("h2", {}, "Code");
+    this.link = copyButton("copy-trial", {
+      shown: tr("Copy link"), label: tr("Copy the link of this trial"), done: tr("The link of this trial is copied."),
+    }, () => `${boot.view_url}?trial=${this.number}`);
+    this.heading = h("h2", {}, tr("Code"));
     this.why = h("p", { class: "why" });
     this.empty = h("div", { class: "empty" });
-    this.tabs = h("div", { class: "tabs small", role: "tablist", "aria-label": "Generated code" });
+    this.tabs = h("div", { class: "tabs small", role: "tablist", "aria-label": tr("Generated code") });
     this.notes = { program: h("span", { class: "pane-note" }), generated: h("span", { class: "pane-note" }) };
     this.boxes = {
       program: h("div", { class: "code", id: "program-code" }),
       generated: h("div", { class: "code", id: "generated-code" }),
     };
-    this.what = h("b", {}, "μCUTLASS program");
+    this.what = h("b", {}, tr("μCUTLASS program"));
     this.split = h(
       "div",
       { class: "split", hidden: true },
@@ -60,18 +62,22 @@ export class Code {
         "div",
         { class: "program" },
         h("div", { class: "title" }, this.what, this.notes.program,
-          copyButton("copy-program", "the program", () => this.programView.text())),
+          copyButton("copy-program", {
+            shown: tr("Copy"), label: tr("Copy the program"), done: tr("The program is copied."),
+          }, () => this.programView.text())),
         this.boxes.program,
       ),
       h(
         "div",
         { class: "generated" },
         h("div", { class: "title" }, this.tabs, this.notes.generated,
-          copyButton("copy-generated", "the generated code", () => this.generatedView.text())),
+          copyButton("copy-generated", {
+            shown: tr("Copy"), label: tr("Copy the generated code"), done: tr("The generated code is copied."),
+          }, () => this.generatedView.text())),
         this.boxes.generated,
       ),
     );
-    this.diffTabs = h("div", { class: "tabs small", role: "tablist", "aria-label": "Text to compare" });
+    this.diffTabs = h("div", { class: "tabs small", role: "tablist", "aria-label": tr("Text to compare") });
     this.diffHeads = h("div", { class: "diff-heads" });
     this.diffBox = h("div", { class: "diff" });
     this.diffPane = h(
@@ -87,7 +93,7 @@ export class Code {
         "div",
         { class: "code-bar" },
         this.heading,
-        h("div", { class: "tools" }, h("label", {}, "Compare with", this.diffWith), this.link, this.wide),
+        h("div", { class: "tools" }, h("label", {}, tr("Compare with"), this.diffWith), this.link, this.wide),
       ),
       this.why,
       this.empty,
@@ -118,16 +124,16 @@ export class Code {
     const turn = ++this.turn;
     this.number = n;
     this.link.hidden = !one;
-    this.heading.textContent = one ? `Trial ${n}` : "Code";
-    this.why.textContent = one?.why ?? "";
+    this.heading.textContent = one ? tr("Trial {n}", { n }) : tr("Code");
+    this.why.replaceChildren(one?.why ? logged(one.why) : "");
     this.resources.replaceChildren(...(one ? report(one, (line) => this.point(line)) : []));
     const withheld = boot.session.provenance?.shared?.source === false; // a snapshot of the results alone
     this.empty.hidden = Boolean(one) && !withheld;
     if (!one || withheld) {
       this.split.hidden = this.diffPane.hidden = true;
-      const soon = "The first program appears here, with the CUTLASS code it becomes.";
-      const none = view.end ? "There was no trial." : soon;
-      this.empty.replaceChildren(one ? "The program is not shared: its owner shares the results alone." : none);
+      const soon = tr("The first program appears here, with the CUTLASS code it becomes.");
+      const none = view.end ? tr("There was no trial.") : soon;
+      this.empty.replaceChildren(one ? tr("The program is not shared: its owner shares the results alone.") : none);
       return;
     }
     const other = diff && diff !== n ? view.trials.get(diff) : null;
@@ -139,7 +145,7 @@ export class Code {
     } catch (e) {
       if (turn !== this.turn) return;
       this.shown = null; // drawn again with the next event, or by the reader
-      this.notes.program.textContent = `The text did not load: ${e.message}`;
+      this.notes.program.textContent = tr("The text did not load: {error}", { error: e.message });
     }
   }
 
@@ -152,7 +158,7 @@ export class Code {
     if (!list.length) list.append(h("option", { value: 0 }, "–"));
     while (list.length > 1 && Number(list.lastElementChild.value) !== numbers[list.length - 2])
       list.lastElementChild.remove();
-    list.append(...numbers.slice(list.length - 1).map((k) => h("option", { value: k }, `trial ${k}`)));
+    list.append(...numbers.slice(list.length - 1).map((k) => h("option", { value: k }, tr("trial {n}", { n: k }))));
     for (const option of list.querySelectorAll(":disabled")) option.disabled = false;
     const at = numbers.indexOf(n);
     if (at >= 0) list.options[at + 1].disabled = true;
@@ -170,8 +176,8 @@ export class Code {
     const text = await blob(one.program);
     if (turn !== this.turn) return;
     this.map = [];
-    this.what.textContent = `${builtBy(one)} kernel`;
-    this.notes.program.textContent = `${text.trimEnd().split("\n").length} lines, as pasted`;
+    this.what.textContent = tr("{language} kernel", { language: builtBy(one) });
+    this.notes.program.textContent = tr("{n} lines, as pasted", { n: text.trimEnd().split("\n").length });
     this.fill("program", text, languageOf(one));
   }
 
@@ -185,27 +191,28 @@ export class Code {
     const [program, generated] = await Promise.all([blob(sha), source ? blob(source.text) : null]);
     if (turn !== this.turn) return;
     this.map = source?.line_map ?? [];
-    this.what.textContent = "μCUTLASS program";
-    this.notes.program.textContent = one.resolved ? "every choice made" : "as proposed";
+    this.what.textContent = tr("μCUTLASS program");
+    this.notes.program.textContent = one.resolved ? tr("every choice made") : tr("as proposed");
     this.fill("program", program, "ucutlass");
     this.tabs.replaceChildren(
       ...(names.length ? names : ["cute", "cpp"]).map((b) =>
-        h("button", { type: "button", role: "tab", "data-tab": b, title: NAMES[b] }, b),
+        h("button", { type: "button", role: "tab", "data-tab": b, title: tr(NAMES[b]) }, b),
       ),
     );
     select(this.tabs, [...this.tabs.children].find((t) => t.dataset.tab === shown) ?? null);
     const refusal = one.refused?.[shown];
-    this.notes.generated.textContent = source ? `${NAMES[shown]} · ${generated.split("\n").length} lines` : "";
+    const about = { what: tr(NAMES[shown] ?? ""), n: generated?.split("\n").length };
+    this.notes.generated.textContent = source ? tr("{what} · {n} lines", about) : "";
     if (source) this.fill("generated", generated, source.language ?? (shown === "cpp" ? "cuda" : "python"));
     else if (refusal) {
       const help = refusal.help ? `\n${refusal.help}` : "";
       const why = `${refusal.code} ${refusal.message}${help}`;
-      this.fill("generated", `${shown} cannot express this program.\n\n${why}`, "text");
+      this.fill("generated", `${tr("{backend} cannot express this program.", { backend: shown })}\n\n${why}`, "text");
     }
     else
       this.fill(
         "generated",
-        one.failed ? "No code: the trial ended before it was generated." : "Being generated…",
+        one.failed ? tr("No code: the trial ended before it was generated.") : tr("Being generated…"),
         "text",
       );
   }
@@ -224,7 +231,7 @@ export class Code {
       lang,
       readOnly: true,
       wrap: which === "program",
-      label: which === "program" ? "Program of the selected trial" : "Generated code",
+      label: which === "program" ? tr("Program of the selected trial") : tr("Generated code"),
       onLine: (line) => {
         const [here, there] = which === "program" ? ["program", "generated"] : ["generated", "program"];
         if (line === null) {
@@ -248,13 +255,13 @@ export class Code {
     const [a, b] = await Promise.all([blob(text(other, shown)), blob(text(one, shown))]);
     if (turn !== this.turn) return;
     this.diffTabs.replaceChildren(
-      ...names.map((name) => h("button", { type: "button", role: "tab", "data-tab": name }, NAMES[name])),
+      ...names.map((name) => h("button", { type: "button", role: "tab", "data-tab": name }, tr(NAMES[name]))),
     );
     select(
       this.diffTabs,
       [...this.diffTabs.children].find((t) => t.dataset.tab === shown),
     );
-    const label = (t) => `Trial ${t.number}${t.change ? ` · ${t.change}` : ""}`;
+    const label = (t) => `${tr("Trial {n}", { n: t.number })}${t.change ? ` · ${t.change}` : ""}`;
     this.diffHeads.replaceChildren(
       h("span", {}, "− ", h("b", {}, label(other))),
       h("span", {}, "+ ", h("b", {}, label(one))),
@@ -264,6 +271,6 @@ export class Code {
     const lang =
       shown === "program" ? languageOf(one) : (one.sources[shown].language ?? (shown === "cpp" ? "cuda" : "python"));
     this.diff = makeDiff(this.diffBox, { a, b, lang, labelA: label(other), labelB: label(one) });
-    if (a === b) this.diffHeads.append(h("span", {}, "The two are the same."));
+    if (a === b) this.diffHeads.append(h("span", {}, tr("The two are the same.")));
   }
 }

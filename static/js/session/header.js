@@ -17,6 +17,11 @@ const DEVICE = {
   predicted: "No kernel ran: every time is a prediction of this GPU by a model",
 };
 
+/** The room of the best times, a line for each class; the embedded pane has no other text to keep still. */
+export function reserve() {
+  $("best").style.setProperty("--classes", boot.session.spec?.classes?.length ?? 2);
+}
+
 export function drawLink(status) {
   $("link-state").dataset.state = status;
   $("link-state").textContent = tr(LINK[status]);

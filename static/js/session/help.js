@@ -1,5 +1,6 @@
 // The keys of the session's page: `?` or its button opens a dialog that lists them, and single letters act.
 import { $, h } from "../page.js";
+import { tr } from "../texts.js";
 
 // Where a letter is typed, or a key has a meaning of its own.
 export const TYPED = "input, textarea, select, button, [contenteditable=true], dialog, [role=tab], .cm-editor, summary";
@@ -20,7 +21,7 @@ export const isLetter = (e) =>
   !e.ctrlKey && !e.metaKey && !e.altKey && !e.defaultPrevented && !e.target.closest?.(TYPED);
 
 const row = ([keys, text]) =>
-  h("div", {}, h("dt", {}, keys.map((key) => [h("kbd", {}, key), " "])), h("dd", {}, text));
+  h("div", {}, h("dt", {}, keys.map((key) => [h("kbd", {}, key), " "])), h("dd", {}, tr(text)));
 
 export class Help {
   /** `button` opens it; `acts`: {letter: action}. */
@@ -39,10 +40,10 @@ export class Help {
   open() {
     if ($("dialog").open) return;
     const close = h("button", { type: "button", class: "button", autofocus: true, onclick: () => $("dialog").close() },
-      "Close");
-    const sections = KEYS.map(([title, rows]) => h("section", {}, h("h3", {}, title), h("dl", {}, rows.map(row))));
+      tr("Close"));
+    const sections = KEYS.map(([title, rows]) => h("section", {}, h("h3", {}, tr(title)), h("dl", {}, rows.map(row))));
     $("dialog").replaceChildren(
-      h("div", { class: "keys" }, h("h2", { id: "dialog-title" }, "Keys"), ...sections,
+      h("div", { class: "keys" }, h("h2", { id: "dialog-title" }, tr("Keys")), ...sections,
         h("div", { class: "ends" }, close)));
     $("dialog").setAttribute("aria-labelledby", "dialog-title");
     $("dialog").showModal();

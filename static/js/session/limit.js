@@ -1,6 +1,7 @@
 // What limits the best program so far and what to try next, in one sentence. The server composes it from the log and
 // the report (engine/session/fold/next_step.py); the page asks again when an event may have changed it.
 import { request, throttle } from "../page.js";
+import { sentence as inWords } from "../texts.js";
 
 const PAUSE = 2000; // ms between two requests
 const SHOWN = 3; // sentences of other moments that a replay shows again without a request
@@ -24,7 +25,8 @@ export class Limit {
   async now() {
     const seq = this.wanted;
     if (!seq || this.known.has(seq)) return;
-    const { sentence } = await request(`/api/sessions/${this.id}/limit?seq=${seq}`).catch(() => ({ sentence: "" }));
+    const reply = await request(`/api/sessions/${this.id}/limit?seq=${seq}`).catch(() => ({ sentence: "" }));
+    const sentence = inWords(reply.sentence);
     if (sentence) this.known.set(seq, sentence);
     if (this.known.size > SHOWN) this.known.delete(this.known.keys().next().value);
     if (seq === this.wanted) this.node.textContent = sentence;

@@ -1,6 +1,7 @@
 // The owner's commands, and links to share. The control link never appears on a view link's page, because the server
 // does not send it.
 import { $, blob, boot, copy, h, request, toast } from "../page.js";
+import { ask, askToStop } from "../dialog.js";
 import { count } from "../format.js";
 import { stateOf, used } from "./reduce.js";
 import { TryForm } from "./try_form.js";
@@ -57,8 +58,10 @@ export class Owner {
             "Copy control link",
           )
         : "",
-      h("a", { class: "button", id: "export", href: `/s/${id}/export`, download: "", hidden: true }, "Export"),
       h("a", { class: "button", id: "fork", href: `/s/${id}/fork` }, "Fork"),
+      h("a", { class: "button", id: "compare", href: `/gallery/compare?a=${id}`,
+        title: "This session beside another one: limits, best times, programs" }, "Compare"),
+      h("a", { class: "button", id: "export", href: `/s/${id}/export`, download: "", hidden: true }, "Export"),
     );
     if (!control) return;
     this.pause = h(
@@ -114,13 +117,14 @@ export class Owner {
     if (!control) return;
     const over = Boolean(view.end);
     $("owner").hidden = over;
+    $("owner").classList.toggle("over", over && boot.session.state !== "ended"); // on a small page its room stays
     this.pause.textContent = stateOf(view) === "paused" ? "Resume" : "Pause";
   }
 
   raise() {
     const now = this.state().view.budget?.trials ?? boot.session.spec.trials;
     const input = h("input", { type: "number", min: now + 1, value: now + 12, id: "raise-to", inputmode: "numeric" });
-    this.dialog(
+    ask(
       "Raise the budget",
       [h("label", {}, `Trials in all (${now} now)`, input)],
       "Raise",
@@ -130,18 +134,11 @@ export class Owner {
     input.select();
   }
 
-  /** A stopped session cannot go on, so the owner confirms it. */
   confirmStop() {
     const { view } = this.state();
     const left = (view.budget?.trials ?? boot.session.spec.trials) - used(view);
-    const rest = left > 0 ? ` ${count(left, "trial")} of its budget would not run.` : "";
-    this.dialog(
-      "Stop this session?",
-      [h("p", {}, `It cannot be continued; what it reached stays.${rest} Pause it to go on later.`)],
-      "Stop the session",
-      () => command("stop"),
-      "Stopping.",
-    );
+    const rest = left > 0 ? `${count(left, "trial")} of its budget would not run.` : "";
+    askToStop("Stop this session?", rest, () => command("stop"));
   }
 
   /** A candidate of the owner, starting from the text of the shown trial. */
@@ -150,8 +147,9 @@ export class Owner {
     const one = view.trials.get(trial);
     const text = one ? await blob(one.program).catch(() => "") : "";
     const kind = one && isKernel(one) ? one.language : "program";
-    const form = new TryForm(text, kind, one?.cls, () => $("dialog").querySelector("form").requestSubmit());
-    this.dialog(
+    const run = () => $("dialog").querySelector("form").requestSubmit();
+    const form = new TryForm(text, kind, one?.cls, view.bounds ?? {}, run);
+    ask(
       one ? `Try your own, from trial ${trial}` : "Try your own",
       form.body,
       "Evaluate",
@@ -162,43 +160,5 @@ export class Owner {
           : "Accepted: it becomes a trial of yours.",
     );
     form.open();
-  }
-
-  /** `done`: the words after `act()` succeeded, or a function of its reply that returns them. */
-  dialog(title, body, verb, act, done) {
-    const problem = h("p", { class: "notice bad", role: "alert", hidden: true });
-    const go = h("button", { type: "submit", class: "button primary" }, verb);
-    const form = h(
-      "form",
-      {
-        method: "dialog",
-        onsubmit: async (e) => {
-          e.preventDefault();
-          go.disabled = true;
-          try {
-            const reply = await act();
-            $("dialog").close();
-            toast(typeof done === "function" ? done(reply) : done);
-          } catch (error) {
-            problem.replaceChildren(h("strong", {}, error.message), error.fix ?? "");
-            problem.hidden = false;
-          } finally {
-            go.disabled = false;
-          }
-        },
-      },
-      h("h2", { id: "dialog-title" }, title),
-      body,
-      problem,
-      h(
-        "div",
-        { class: "ends" },
-        h("button", { type: "button", class: "button", onclick: () => $("dialog").close() }, "Cancel"),
-        go,
-      ),
-    );
-    $("dialog").replaceChildren(form);
-    $("dialog").setAttribute("aria-labelledby", "dialog-title");
-    $("dialog").showModal();
   }
 }

@@ -1,5 +1,6 @@
 // The session page: one log and one view of it, drawn in the same way live, after a reload and in replay.
 import { $, arrived, blob, boot, debounce, h, select, tablist, throttle } from "../page.js";
+import { tr } from "../texts.js";
 import { apply, fold, initial, shown } from "./reduce.js";
 import { Stream } from "./stream.js";
 import { CLASS } from "../marks.js";
@@ -14,7 +15,7 @@ import { Regions } from "./regions.js";
 import { Turns } from "./turns.js";
 import { Opinion } from "./strategies/opinion.js";
 import { KeyForm } from "../visitor_key.js";
-import { drawHeader, drawLink } from "./header.js";
+import { drawHeader, drawLink, reserve } from "./header.js";
 import { Owner } from "./owner.js";
 import { Share } from "../sharing/share.js";
 import { Notes } from "../sharing/notes.js";
@@ -28,6 +29,7 @@ import { refusalOf } from "../refusal.js";
 
 const LATE = 40; // ms after the last key until the other panes follow the list, so that a key held down only moves it
 const session = boot.session;
+const language = new URLSearchParams(location.search).get("lang");
 const log = []; // every event, in order, for replays
 const live = initial();
 let replayTo = null; // null: the whole log
@@ -54,7 +56,7 @@ const place = { trial: null, diff: null, tab: null, order: "", show: "", find: "
 let chosen = place.trial !== null; // until a person chooses, the page follows the best
 
 function keep() {
-  const query = new URLSearchParams();
+  const query = new URLSearchParams(language ? { lang: language } : {});
   if (chosen && place.trial) query.set("trial", place.trial);
   if (place.diff) query.set("diff", place.diff);
   for (const name of ["tab", "order", "show", "find", "as"]) if (place[name]) query.set(name, place[name]);
@@ -141,8 +143,9 @@ function draw() {
   notice.draw(live);
   notice.keep();
   arrangement.draw(now);
-  const none = now.end ? "There was no trial." : "Trials appear here as they happen.";
-  $("timeline-empty").textContent = now.trials.size ? "No trial fits. Show all trials, or find other words." : none;
+  const none = now.end ? tr("There was no trial.") : tr("Trials appear here as they happen.");
+  $("timeline-empty").textContent =
+    now.trials.size ? tr("No trial fits. Show all trials, or find other words.") : none;
   $("timeline-empty").hidden = timeline.order.length > 0 || (trialsAs.isTree && now.trials.size > 0);
   const shows = code.draw(now, n, place);
   opinion.draw(log, now, n, replayTo, choose);
@@ -192,7 +195,8 @@ const stream = new Stream(session.id, {
       info.skew = Math.min(info.skew ?? Infinity, Math.max(-86400, Date.now() / 1000 - live.last_t));
     if (live.gap) stream.again();
     $("loaded").textContent =
-      live.seq < info.last ? `loaded ${live.seq} of ${info.last} events` : live.end ? `${info.last} events` : "";
+      live.seq < info.last ? tr("loaded {n} of {all} events", { n: live.seq, all: info.last })
+        : live.end ? tr("{n} events", { n: info.last }) : "";
     if (live.seq < info.last) seldom();
     else soon();
   },
@@ -205,8 +209,8 @@ const stream = new Stream(session.id, {
         h(
           "section",
           { class: "refusal", role: "alert" },
-          h("h2", {}, "This session is gone"),
-          h("p", {}, "It was deleted, or the link is incomplete."),
+          h("h2", {}, tr("This session is gone")),
+          h("p", {}, tr("It was deleted, or the link is incomplete.")),
         ),
       ),
         ($("session-error").hidden = false));
@@ -217,6 +221,7 @@ const stream = new Stream(session.id, {
     soon();
   },
 });
+reserve();
 drawLink("connecting");
 draw();
 stream.start();

@@ -13,23 +13,27 @@ const KINDS = {
 const KERNEL_CLASSES = ["f32", "tf32", "f16", "bf16"];
 const PAUSE = 180; // ms without a key press until the text is checked
 
-/** Precision classes that a kernel may declare here: the allowed ones, and float32. */
-const classes = () => {
+/** Precision classes that a kernel may declare here, as playground/access/tries.py has them: the allowed ones and
+    float32, and of them those in which the module has a limit (`bounds`, by class), once it has any. */
+const classes = (bounds) => {
   const allowed = (boot.session.spec.classes ?? []).filter((c) => KERNEL_CLASSES.includes(c));
-  return [...new Set([...allowed, "f32"])];
+  const all = [...new Set([...allowed, "f32"])];
+  const known = all.filter((c) => c in bounds);
+  return known.length ? known : all;
 };
 
 export class TryForm {
-  /** `text` to begin with, which is a `kind` of KINDS; `run()` submits it. */
-  constructor(text, kind, cls, run) {
+  /** `text` to begin with, which is a `kind` of KINDS; `bounds`: the session's limits by class; `run()` submits it. */
+  constructor(text, kind, cls, bounds, run) {
     this.kind = kind;
     this.chosen = false; // whether the person chose the type
     this.turn = 0;
     const option = (value, words) => h("option", { value }, words);
     this.select = h("select", { id: "try-kind", onchange: () => this.choose(this.select.value) },
       Object.entries(KINDS).map(([value, { name }]) => option(value, name)));
-    this.cls = h("select", { id: "try-class" }, classes().map((c) => option(c, className(c))));
-    if (classes().includes(cls)) this.cls.value = cls;
+    const offered = classes(bounds);
+    this.cls = h("select", { id: "try-class" }, offered.map((c) => option(c, className(c))));
+    if (offered.includes(cls)) this.cls.value = cls;
     this.ofClass = h("label", {}, "Precision class", this.cls);
     this.box = h("div", { class: "editor" });
     this.message = h("p", { class: "faint", role: "status", id: "try-said" });

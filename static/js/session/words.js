@@ -84,36 +84,8 @@ export function describe(one) {
   return `${timed}, ${tr("{speedup} over {baseline}", { speedup: times(speedup), baseline: baselineName(baseline) })}`;
 }
 
-const faster = (ratio) => (ratio >= 1 ? `${times(ratio)} faster than` : `${times(1 / ratio)} slower than`);
-
 /** Whether the limit is so far below a kernel's launch, about 4 µs, that a multiple of it says nothing. */
 export const launchBinds = (j) => j.ms / j.gap < 0.001;
-
-const timesLimit = (j) => (launchBinds(j) ? "bound by launches" : `${j.gap.toFixed(2)} times the limit`);
-
-/** A judged trial's time compared with PyTorch, the limit and the previous best, and what it omits. */
-export function standing(one) {
-  const j = one.judged;
-  const part = one.measured?.part ?? {};
-  const parts = [`${time(j.ms)} ${j.kind}${part.region ? " for the whole module" : ""}`];
-  if (!counts(j)) {
-    const flaw = j.evidence.find((c) => c.verdict === j.verdict)?.said;
-    return `${parts}, which is not counted${flaw ? `: ${flaw}` : ""}.`;
-  }
-  const limit = j.gap === null ? "" : `, ${timesLimit(j)}`;
-  const other = one.roof && one.roof !== one.cls && !launchBinds(j);
-  const roof = other ? ` of ${className(one.roof)} (${classWords(one)})` : "";
-  parts[0] += j.speedup === null ? "" : `, ${faster(j.speedup)} ${baselineName(j.baseline)}${limit}${limit && roof}`;
-  if (part.region && part.region_eager_ms) {
-    const ratio = faster(part.region_eager_ms / part.region_ms);
-    const theirs = `PyTorch’s own ${time(part.region_eager_ms)} for it`;
-    parts.push(`region ${part.region} alone ${time(part.region_ms)}, ${ratio} ${theirs}`);
-  }
-  if (j.best) parts.push(`the best in ${className(j.cls)} so far`);
-  const refused = j.standing === "algebraic" ? ": no best unless it is allowed" : "";
-  if (j.algebraic) parts.push(`algebraic (${j.algebraic})${refused}`);
-  return `${parts.join("; ")}.`;
-}
 
 function closed({ cls, code, best_ms, limit_ms, eps, trials }) {
   const values = { cls: className(cls), eps: percent(eps), best: time(best_ms), limit: time(limit_ms), n: trials };

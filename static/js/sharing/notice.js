@@ -22,7 +22,7 @@ export class Notice {
 
   draw(view) {
     if (!view.end) { this.live ||= view.begun; return; }
-    if (this.ask) this.ask.hidden = true;
+    this.ask?.classList.add("over"); // its room stays
     if (!this.live) return;
     this.live = false;
     this.text = endWords(view);

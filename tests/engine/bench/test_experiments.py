@@ -62,6 +62,26 @@ def test_the_committed_proposals_are_of_the_problems_of_a_comparison():
     assert set(json.loads(newest.read_text())["problems"]) >= set(DEFAULT_PROBLEMS)
 
 
+def test_experiments_that_do_not_run_again_stay_in_the_file(tmp_path):
+    path, one = tmp_path / "x.json", {"title": "A tree", "shows": "a.", "shows_not": "b.", "absent": {}}
+    path.write_text(json.dumps({"about": {"date": "2026-11-01"}, "rehearsed": {"drafts": one}}))
+    assert main(["--only", "recorded", "--json", str(path)]) == 0
+    results = json.loads(path.read_text())
+    assert results["rehearsed"] == {"drafts": one} and results["recorded"]["scheduler"]
+    assert "## A tree (rehearsed, predicted)" in path.with_suffix(".md").read_text()
+
+
+def test_every_experiment_is_committed_with_its_rows_and_the_proposals_of_its_runs():
+    newest = max(recorded.RESULTS.glob("experiments-????-??-??.json"))
+    results = json.loads(newest.read_text())
+    assert set(results["rehearsed"]) == {e.name for e in arms.EXPERIMENTS} and results["recorded"]
+    for one in results["rehearsed"].values():
+        rows = json.loads((recorded.RESULTS / one["rows"]).read_text())
+        drawn = recorded.RESULTS / one["proposals"]["file"]
+        assert proposals.digest(drawn) == one["proposals"]["sha256"]
+        assert one["sessions"] == len(rows["rows"]) and len(one["request"]["seeds"]) == 5 and one["shows_not"]
+
+
 def test_recorded_logs_give_policies_schedules_and_attempts(tmp_path, capsys):
     assert main(["--only", "recorded", "--json", str(tmp_path / "x.json")]) == 0
     results = json.loads((tmp_path / "x.json").read_text())["recorded"]

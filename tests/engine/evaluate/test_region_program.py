@@ -70,3 +70,23 @@ def test_the_copies_are_in_the_expected_time():
     hw = load("h200")
     more = expected_ms(large, [], hw, "tf32")[0] - expected_ms(returned, [], hw, "tf32")[0]
     assert more > 2 * large.tensors["t"].bytes / hw.bandwidth * 1e3
+
+
+def test_what_a_program_reads_with_gaps_is_copied_in_the_expected_time():
+    from dataclasses import replace
+
+    from dsl.check.program import check
+    from engine.devices.parts import expected_ms
+    from sol.hardware import load
+
+    kinds = {"x": "input", "half": "intermediate", "y": "intermediate"}
+    tensors = {n: Tensor(n, (8192, 4096), "f32", kind) for n, kind in kinds.items()}
+    tensors |= {"x": replace(tensors["x"], shape=(8192, 8192)), "half": replace(tensors["half"], strides=(8192, 1))}
+    cut = Op("half", "slice", ("x",), ("half",), {"dim": 1, "start": 0, "end": 4096, "step": 1})
+    graph = OpGraph(tensors, (cut, Op("y", "tanh", ("half",), ("y",))), ("x",), ("y",))
+    dense = replace(graph, tensors=tensors | {"half": replace(tensors["half"], strides=())})
+    text = "program p(a: f32[8192, 4096]) -> f32[8192, 4096] {\n  y = map(a) { epilogue tanh(acc) }\n  return y\n}"
+    placed, hw = [(["y"], check(text).program)], load("h200")
+    (whole, alone), (_, same) = (expected_ms(g, placed, hw, "tf32") for g in (graph, dense))
+    assert alone == same and whole - alone > 2 * tensors["half"].bytes / hw.bandwidth * 1e3
+    assert expected_ms(dense, placed, hw, "tf32")[0] == alone

@@ -167,6 +167,7 @@ def test_a_kernel_of_triton_needs_a_gpu_and_is_not_called_wrong(log):
     end = log.end("triton")
     assert isinstance(end, events.TrialUntimed)
     assert (end.verdict, end.code) == ("unverified", "needs_gpu") and "it launches softmax" in end.text
+    assert end.text.endswith("there is no GPU here, so that nothing was verified"), "no words of Triton's driver"
 
 
 @pytest.mark.toolchain

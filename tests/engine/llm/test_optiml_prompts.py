@@ -8,6 +8,7 @@ import pytest
 from engine.llm.prompts import fence, render
 from engine.llm.rehearse import tree_moves
 from engine.llm.replies import Kernel
+from engine.session.fold import profile
 from engine.strategies.optiml import figures
 from engine.strategies.optiml.options import OptimlOptions
 from engine.strategies.optiml.replies import Bottleneck, KernelEdit, ProgramEdit, Proposals
@@ -87,3 +88,7 @@ def test_the_rehearsal_judges_by_the_facts_of_its_prompt():
     assert Bottleneck.model_validate(reply)
     assert tree_moves.bottleneck("nothing")["evidence"] == ["Rehearsed: the prompt holds no stage."]
     assert tree_moves.aim(render("optiml/edit", ProgramEdit, **PROMPTS["optiml_edit"]()[2]))["targets"] == "memory"
+
+
+def test_the_rule_that_plays_the_judge_knows_every_word_for_what_binds_a_stage():
+    assert set(tree_moves.LIMITS) == set(profile.BOUND.values())

@@ -2,7 +2,7 @@
 
 import pytest
 
-from engine.session.fold.next_step import sentence
+from engine.session.fold.next_step import sentence, untried
 from engine.session.fold.reduce import fold
 
 BOUND = {"bound_by": "matrix", "parts": {"matrix": 0.1, "vector": 0.0, "special": 0.0, "memory": 0.05}}
@@ -59,6 +59,36 @@ def test_a_lever_of_the_report_that_no_trial_used_comes_first():
     assert "fuse gelu" not in sentence(view(), report([FUSE | {"speedup": 1.01}]))
     lower = FUSE | {"action": "lower_class", "title": "Use the f16 class", "target": "f16"}
     assert "f16" not in sentence(view(), report([lower]))  # a class is the user's choice
+
+
+def trials(*rows):
+    """A log of trials, (class, levers that its program uses, kind and data of its last event or None)."""
+    kinds = [("session.started", {"classes": ["tf32", "f16"]})]
+    for n, (cls, tried, end) in enumerate(rows, 1):
+        kinds += [("trial.proposed", {"trial": n, "cls": cls}), ("trial.checked", {"trial": n, "tried": tried})]
+        kinds += [(end[0], {"trial": n, **end[1]})] if end else []
+    return fold({"seq": i, "kind": k, "t": 0.0, "data": d} for i, (k, d) in enumerate(kinds, 1))
+
+
+CLEAN = ("trial.judged", {"verdict": "clean", "ms": 1.0, "best": True})
+WRONG = ("trial.failed", {"step": "validate", "code": "wrong_result", "reason": "wrong"})
+CHEAT = ("trial.judged", {"verdict": "gaming", "ms": 1.0})
+
+
+@pytest.mark.parametrize(
+    ("rows", "left"),
+    [
+        ([], ["fuse_tail", "lower_class"]),
+        ([("f16", ["fuse_tail"], CLEAN), ("tf32", [], CLEAN)], []),  # in another class than the latest trial
+        ([("tf32", [], CLEAN), ("tf32", ["fuse_tail"], None)], ["lower_class"]),  # that trial still runs
+        ([("f16", ["fuse_tail"], WRONG)], ["fuse_tail", "lower_class"]),
+        ([("f16", ["fuse_tail"], CHEAT)], ["fuse_tail", "lower_class"]),
+    ],
+)
+def test_a_lever_that_any_trial_uses_is_not_called_untried(rows, left):
+    levers = [FUSE, FUSE | {"action": "lower_class", "title": "Use the f16 class", "target": "f16"}]
+    assert [x.action for x in untried(trials(*rows), levers)] == left
+    assert "fuse_tail" not in [x.action for x in untried(trials(*rows), levers, ["fuse_tail"])]  # it waits
 
 
 def test_spilled_registers_come_before_everything():

@@ -5,6 +5,8 @@ import pytest
 from engine.session import events
 from engine.session.spec import SessionSpec
 from engine.strategies.agent import Agent
+from engine.strategies.problem import Prepared
+from sol.hardware import load
 from tests.engine.counting import PROGRAM, CountingDevice
 from tests.engine.session.scripted import Searching, of
 from tests.engine.session.test_owners_commands import after_advanced, heard, words
@@ -58,6 +60,24 @@ def test_a_resumed_session_takes_up_where_it_was():
 
 def spec(source, **more):
     return SessionSpec(title="t", source=source, strategy="agent", trials=1, classes=("f32",), **more)
+
+
+@pytest.mark.parametrize(
+    ("allowed", "dtype", "cls"),
+    [
+        (("tf32", "f16"), "", "tf32"),
+        (("tf32", "f16"), ", dtype=torch.float16", "f16"),  # a module in f16 has no limit in tf32
+        (("fp8", "bf16"), "", "bf16"),
+        (("tf32",), ", dtype=torch.bfloat16", "bf16"),
+    ],
+)
+def test_a_kernel_that_declares_no_class_gets_the_first_that_has_a_limit(allowed, dtype, cls):
+    pytest.importorskip("torch")
+    from engine.devices import Problem
+    from engine.trace.parent import trace
+
+    graph = trace(CUMSUM.format(more=dtype), local_user=True).graph
+    assert Prepared(Problem("", "module", graph), allowed, load("h200")).kernel_class == cls
 
 
 @pytest.mark.parametrize(("more", "state"), [("", "done"), (", dtype=torch.float64", "refused")])

@@ -83,7 +83,7 @@ def test_a_reply_that_fits_no_form_is_no_opinion(reply):
 
 
 def test_every_strategy_led_by_a_model_here_has_the_option():
-    for name in ("flat", "best_of", "chain", "mucutlass", "cutegen"):
+    for name in ("flat", "best_of", "chain", "mucutlass", "cutegen", "optiml", "two_stage"):
         assert registry.available()[name].Options().opinion is False
 
 
@@ -94,6 +94,7 @@ def trial(number, *evidence, **more):
 def test_who_gets_an_opinion():
     assert opinion.wanted(trial(1)) and opinion.wanted(trial(1, TRICK, failed="validate"))
     assert not opinion.wanted(trial(1, failed="check")) and not opinion.wanted(trial(0))
+    assert not opinion.wanted(trial(2), instance=True) and opinion.wanted(trial(2, TRICK), instance=True)
     program = Finished(1, "x", "f16", ms=1.0)
     assert not opinion.wanted(program) and opinion.wanted(replace(program, evidence=(WEAK,)))
 

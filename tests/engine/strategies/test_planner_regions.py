@@ -28,7 +28,7 @@ def test_regions_and_the_rest_are_told(planner):
     assert router.share["flops"] + both.share["flops"] == pytest.approx(1)  # slices compute nothing
     assert planner.problem.notes == []  # the covered event has its own sentence
     (reason,) = {u["why"] for u in planner.problem.covered.uncovered}
-    assert reason == "is not covered yet"
+    assert reason == "is read by `aten.mul`, whose stage reads no slice in place"
     assert planner.problem.covered.text.endswith("2 operations stay PyTorch: slice (lines 6 and 11)")
 
 

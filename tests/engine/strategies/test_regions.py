@@ -48,7 +48,9 @@ def test_a_module_that_the_rules_take_whole_is_one_region():
 def test_what_no_rule_takes_is_named_with_its_line_and_reason():
     parts = partition(experts())
     assert [(u.op, u.line) for u in parts.uncovered] == [("slice", 6), ("slice", 11)]
-    assert parts.uncovered[0].reason == "`aten.slice` (line 6) is not covered yet"
+    assert (
+        parts.uncovered[0].reason == "`aten.slice` (line 6) is read by `aten.mul`, whose stage reads no slice in place"
+    )
     assert not parts.whole and [op.op for op in parts.rest.ops] == ["slice", "slice"]
 
 

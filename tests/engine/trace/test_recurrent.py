@@ -13,6 +13,7 @@ from torch._subclasses.fake_tensor import FakeTensorMode
 from engine.trace.capture import Capture
 from engine.trace.exported import export
 from engine.trace.recurrent import shapes_only
+from engine.trace.values.recipes import Recipes
 
 NETWORKS = {
     "lstm": lambda: nn.LSTM(8, 6, 2, batch_first=True, bidirectional=True),
@@ -72,3 +73,15 @@ def test_a_long_sequence_takes_no_longer_than_a_short_one():
 
     seconds(4)
     assert seconds(4000) < 20 * max(0.05, seconds(4))
+
+
+@pytest.mark.parametrize("network", [nn.LSTM, nn.GRU, nn.RNN])
+def test_a_call_on_fake_tensors_takes_no_step_either(network):
+    """A module is called before it is exported, and a bidirectional GRU of 512 steps then took over 30 s."""
+
+    def operations(steps):
+        with torch.no_grad(), FakeTensorMode(allow_non_fake_inputs=True), shapes_only(), Recipes() as recipes:
+            network(8, 6, 2, bidirectional=True)(torch.randn(steps, 2, 8))
+        return len(recipes.steps)
+
+    assert operations(500) == operations(5)

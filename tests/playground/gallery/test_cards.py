@@ -9,6 +9,7 @@ from engine.session.fold.reduce import View, fold
 from playground import recordings
 from playground.gallery import cards
 from playground.models import Session
+from playground.sharing import cards as sharing
 
 pytestmark = pytest.mark.django_db
 
@@ -94,6 +95,17 @@ def test_a_recording_without_a_faster_program_says_what_came_closest(by_file):
     assert plain.speedup == "" and plain.share is None and plain.kind == "measured"
     expected = "No program was faster than PyTorch. The fastest: 0.98× over PyTorch eager (float16) · float16"
     assert plain.against.startswith(expected)
+
+
+def test_a_tiny_module_has_no_share_where_launches_hide_the_limit(by_file, client):
+    session = Session.objects.get(id=by_file["linear_div_gelu.jsonl"].id)
+    session.summary["best"] |= {"ms": 0.0042, "gap": 1750.0}
+    session.save()
+    card = cards.card(session)
+    assert card.share is None and card.launches and not by_file["linear_div_gelu.jsonl"].launches
+    assert "Bound by launches" in client.get("/gallery").content.decode()
+    assert ", bound by launches; " in sharing.sentence(session) and "times" not in sharing.sentence(session)
+    assert sharing.picture(session)[:4] == b"\x89PNG"
 
 
 def test_a_title_that_says_nothing_is_not_repeated(by_file):

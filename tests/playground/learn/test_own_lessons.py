@@ -8,7 +8,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from playground import learn
-from playground.learn import facts, shelf, views
+from playground.learn import facts, own, shelf
 from playground.learn.writing import expressions, markdown
 from playground.learn.writing.expressions import ExpressionError, Scope
 
@@ -30,9 +30,11 @@ def mistakes(text: str) -> list[tuple[int, str]]:
     return [(m.line, m.text) for m in learn.read(text)[1]]
 
 
-def test_the_example_of_the_page_has_no_mistake():
-    lesson, faults = learn.read(views.EXAMPLE)
-    assert faults == [] and lesson.source == "own" and learn.check(lesson.step("binds"), "memory").right
+@pytest.mark.parametrize("language", learn.LANGUAGES)
+def test_the_example_of_the_page_has_no_mistake(language):
+    lesson, faults = learn.read(own.example(language))
+    assert faults == [] and lesson.language == language and lesson.source == "own"
+    assert learn.check(lesson.step("binds"), "memory").right
 
 
 @pytest.mark.parametrize(
@@ -49,6 +51,11 @@ def test_the_example_of_the_page_has_no_mistake():
         (HEAD + "## read a: A\nx\n## read a: B\nx", 7, "Two steps"),
         (HEAD + "## read a: A\n{{1 / 0}}", 6, "divides by zero"),
         (HEAD + "## read a: A\nx\n{{nothing}}", 7, "no value 'nothing'"),
+        (HEAD + "## read a: A\nx {{1 + 1} y", 6, "without their pair"),
+        (HEAD + "## read a: A\nx {{1}} 1}} y", 6, "without their pair"),
+        (HEAD + "## read a: A\nx {{max(1,\n2)}} y", 6, "without their pair"),
+        (HEAD + WORK + "## read a: A\n```figure f waves\ntitle: {{1\n```\n", 11, "without their pair"),
+        (HEAD + "## read a: A\n{{1e308 * 10}}", 6, "too large a number"),
         (HEAD + "## read a: A\n{{1 | furlong}}", 6, "no format 'furlong'"),
         (HEAD + "## predict a: A\nx", 5, "predicts nothing"),
         (HEAD + "## read a: A\n```work w\nx: f16[8] input\ny = lineer(x)\nreturn y\n```", 8, "no operation 'lineer'"),
@@ -125,7 +132,7 @@ def test_an_expression_only_calculates(text):
 def test_no_text_breaks_the_reader(data):
     """Random cuts and joins of real lessons and of pieces of the form: an answer or mistakes, never an exception."""
     lessons = [(shelf.FOLDER / name).read_text() for name in ("01-roofline/lesson.md", "09-when-to-stop/lesson.md")]
-    pieces = [views.EXAMPLE, HOSTILE, HEAD, WORK, ASK.format('"a"'), "```", "---", "{{", "}}", "## ", "\x00", "\n"]
+    pieces = [own.example(), HOSTILE, HEAD, WORK, ASK.format('"a"'), "```", "---", "{{", "}}", "## ", "\x00", "\n"]
     source = data.draw(st.sampled_from([*lessons, *pieces]))
     start, stop = sorted(data.draw(st.tuples(st.integers(0, len(source)), st.integers(0, len(source)))))
     middle = data.draw(st.sampled_from(pieces) | st.text(max_size=40))
@@ -137,13 +144,13 @@ def test_no_text_breaks_the_reader(data):
 
 
 def test_a_folder_of_own_lessons_stands_beside_ours(tmp_path, monkeypatch):
-    (tmp_path / "mine.md").write_text(views.EXAMPLE)
+    (tmp_path / "mine.md").write_text(own.example())
     (tmp_path / "broken.md").write_text("no head")
-    (tmp_path / "roofline.md").write_text(views.EXAMPLE)  # a shipped lesson keeps its name
+    (tmp_path / "roofline.md").write_text(own.example())  # a shipped lesson keeps its name
     monkeypatch.setenv("UCUTLASS_LESSONS", str(tmp_path))
     assert learn.library()[-1].slug == "mine" and learn.lesson("roofline").source == "shipped"
     assert [path.rpartition("/")[2] for path in shelf.mistakes()] == ["broken.md"]
-    (tmp_path / "mine.md").write_text(views.EXAMPLE.replace("My first lesson", "Changed"))
+    (tmp_path / "mine.md").write_text(own.example().replace("My first lesson", "Changed"))
     import os
 
     os.utime(tmp_path / "mine.md", ns=(1, 1))
@@ -155,9 +162,9 @@ def test_the_api_checks_a_text_and_an_answer(client):
     def post(path, **body):
         return client.post(path, body, content_type="application/json")
 
-    reply = post("/api/own-lesson", text=views.EXAMPLE).json()
+    reply = post("/api/own-lesson", text=own.example()).json()
     assert reply["mistakes"] == [] and reply["lesson"]["steps"][1]["question"]["kind"] == "choice"
-    answer = {"text": views.EXAMPLE, "step": "binds", "answer": "matrix"}
+    answer = {"text": own.example(), "step": "binds", "answer": "matrix"}
     outcome = post("/api/own-lesson/answers", **answer).json()
     assert not outcome["right"] and outcome["known"] and not outcome["answer"]
     assert post("/api/own-lesson/answers", **answer, show=True).json()["answer"] == "The memory"

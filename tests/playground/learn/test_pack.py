@@ -3,6 +3,7 @@ room in a network namespace without any network."""
 
 import ast
 import json
+import runpy
 import shutil
 import subprocess
 import sys
@@ -43,6 +44,15 @@ def test_the_engine_hands_over_to_the_app(tmp_path):
     assert done.returncode == 1 and "inside of the app" in done.stderr
 
 
+def test_the_teacher_is_told_an_address_that_students_can_open():
+    start = runpy.run_path(str(pack.BUNDLE / "start.py"), run_name="start")
+    text = start["instructions"](["127.0.0.1", "localhost", "192.168.1.20", "laptop", "127.0.1.1"], "9000")
+    assert "Open a room at http://192.168.1.20:9000/w/new" in text
+    assert "Students join at http://192.168.1.20:9000/w," in text
+    assert "localhost" not in text and "127.0" not in text
+    assert "hotspot" in start["instructions"](["127.0.0.1", "localhost", "laptop"], "8000")
+
+
 ALONE = ["unshare", "--user", "--map-root-user", "--net"]
 namespaces = shutil.which("unshare") and not subprocess.run([*ALONE, "true"], capture_output=True).returncode
 
@@ -56,7 +66,7 @@ def test_one_command_runs_a_room_without_any_network(tmp_path):
     assert done.returncode == 0, done.stdout[-2000:] + done.stderr[-2000:]
     seen = json.loads(done.stdout.splitlines()[-1])
     assert seen["interfaces"] == ["lo"] and seen["outside"] == "unreachable"
-    assert "Students open one of: http://127.0.0.1:" in seen["printed"]
+    assert "This laptop has no address in a network" in seen["printed"] and "start again" in seen["printed"]
     assert seen["pages"] == {"/learn": 200, "/learn/roofline": 200, "/w/new": 200, "/gallery": 200, "wall": 200}
     assert seen["recording"] == 200, "a lesson's recording can be replayed"
     assert seen["right"] == [True, False, False] and seen["test"]["limit"]["both"] == 1

@@ -1,13 +1,15 @@
 """Korean is complete; what a translation lacks is shown in English."""
 
+import ast
 import re
 
 import pytest
 
 from playground import learn
 from playground.conf import ROOT
-from playground.learn import catalogue, shelf, words
+from playground.learn import catalogue, facts, own, own_words, shelf, words
 from playground.learn.writing import blocks
+from tests.playground.source_texts import texts_in
 
 KOREAN = re.compile(r"[가-힣]")
 TRANSLATED = re.compile(r"""\{% trans ("|')(.*?)\1 %\}""")
@@ -47,14 +49,56 @@ def _same_words(first, second):
 
 def test_no_key_of_the_pages_is_missing_in_korean():
     messages = {*words.SCRIPT.values(), *words.PAGE}
+    messages |= {*own_words.MISTAKES, *own_words.FUNCTIONS, *own_words.GUIDE, *own_words.REFUSALS}
     for path in (ROOT / "templates").glob("learn*.html"):
         messages |= {text for _, text in TRANSLATED.findall(path.read_text())}
-    for path in (ROOT / "playground/learn").rglob("django.po"):
-        korean = catalogue.read(path.read_text())
-        assert messages - korean.keys() == set() and korean.keys() - messages == {""}
-        assert all(korean.values())
-        for english, text in korean.items():
-            assert set(re.findall(r"\{\w+\}", english)) == set(re.findall(r"\{\w+\}", text)), english
+    korean, elsewhere = {}, {}
+    for path in catalogue.files():
+        (korean if "learn" in path.parts else elsewhere).update(catalogue.read(path.read_text()))
+    assert messages - korean.keys() - elsewhere.keys() == set() and korean.keys() - messages == {""}
+    assert all(korean.values())
+    for english, text in korean.items():
+        assert set(re.findall(r"\{\w+\}", english)) == set(re.findall(r"\{\w+\}", text)), english
+
+
+# What takes a sentence for the author of a lesson, and the names that hold one on its way there.
+SAYS = {"wrong", "Mistake", "ValueError"}
+HOLDS = {"fix", "text", "words"}
+OTHERS = {"{}: {}.", "{}: {}"}  # of the check of a program, of a session's request and of Python: in English
+
+
+def test_every_mistake_of_a_lesson_is_in_the_table():
+    sources = [*(ROOT / "playground/learn/writing").glob("*.py")]
+    sources += [ROOT / f"playground/learn/{name}.py" for name in ("figures", "facts", "recorded")]
+    texts = set()
+    for path in sources:
+        for node in ast.walk(ast.parse(path.read_text())):
+            match node:
+                case ast.Call(func=ast.Name(name) | ast.Attribute(attr=name), args=args):
+                    parts = args if name in SAYS or name.endswith("Error") else []
+                case ast.Assign(targets=[ast.Name(name)], value=value):
+                    parts = [value] if name in HOLDS else []
+                case _:
+                    parts = []
+            texts |= {text for part in parts for text in texts_in(part)}
+    table = {re.sub(r"\{\w+\}", "{}", text) for text in own_words.MISTAKES}
+    texts = {re.sub(r"\{\w+\}", "{}", text) for text in texts}
+    assert len(texts) > 120 and texts - table - OTHERS == set()
+
+
+def test_every_function_and_skill_of_the_guide_is_in_the_table():
+    assert {gives for _, gives in map(facts.use, facts.FUNCTIONS)} - {*own_words.FUNCTIONS} - {"FLOP/byte"} == set()
+    lines, about = own._figures()
+    assert about in own_words.GUIDE and "roofline   work:" in lines
+    page = own.guide("ko")
+    for text in (own_words.FUNCTIONS[1], own_words.GUIDE[1], "What binds a layer?"):
+        assert text in own.guide("en").replace("&#x27;", "'") and text not in page
+
+
+def test_the_guide_names_the_same_blocks_and_words_in_both_languages():
+    spans = [set(re.findall(r"`([^`\n]+)`", own.form(language).rpartition("````")[2])) for language in ("en", "ko")]
+    same = {span for span in spans[0] if re.fullmatch(r"[\w /.:%,=-]+", span)}
+    assert len(same) > 30 and same - spans[1] == set()
 
 
 def test_every_word_of_the_scripts_is_in_the_table():

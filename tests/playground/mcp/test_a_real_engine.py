@@ -59,11 +59,13 @@ def test_an_agent_optimises_a_module_to_the_end(house):
             # Three candidates at once: a program, one with a wrong result, a raw kernel. They are tried in order.
             bad = program.replace("relu(", "tanh(", 1)
             assert bad != program, program
-            numbers = [
-                (await agent.call("propose", session=session, candidate=text, change=change))[0]["trial"]
+            handed_in = [
+                (await agent.call("propose", session=session, candidate=text, change=change))[0]
                 for text, change in ((program, "the start"), (bad, "a wrong function"), (KERNEL, "plain PyTorch"))
             ]
+            numbers = [answer["trial"] for answer in handed_in]
             assert numbers == [1, 2, 3]
+            assert ["warning" in answer for answer in handed_in] == [False, False, True], "no GPU runs its kernel here"
             first, wrong, kernel = [
                 (await agent.call("wait_for_trial", session=session, trial=n, timeout_s=90))[0] for n in numbers
             ]
@@ -79,10 +81,11 @@ def test_an_agent_optimises_a_module_to_the_end(house):
     assert "(gemm)" in longest and "wave" in longest and "of the SMs' time used" in longest, longest
     assert wrong["failed"]["step"] == "validate" and wrong["advice"][0].startswith("The result is wrong"), wrong
     assert kernel["form"] == "kernel" and kernel["verdict"] == "library only" and kernel["why_no_time"], kernel
+    assert kernel["precision_class"] == "f16", "the first of the session's classes that has a limit"
     assert status["state"] == "done" and "Best in f16" in status["ended_because"]
     assert status["ended_because"].startswith("The budget of 3 trials is used up") and "start from" not in str(status)
     assert [t["outcome"] for t in status["trials"]] == ["counted", "failed", "flagged"]
-    assert best["trial"] == 1 and "program " in texts[0]
+    assert best["trial"] == 1 and best["faster_than_pytorch"] and "program " in texts[0]
     log = house.get(f"/api/sessions/{session}/events?limit=2000")["events"]
     proposed = [e["data"] for e in log if e["kind"] == "trial.proposed"]
     assert [(p["change"], p["by"]) for p in proposed] == [

@@ -5,12 +5,15 @@ from dataclasses import asdict
 import pytest
 
 import dsl.check
-from engine.session.fold.reduce import View
+from engine.session.fold import profile
+from engine.session.fold.reduce import View, fold
+from engine.session.kernel_text import EXAMPLES
 from engine.strategies.planner.lowering import program_graph
 from playground.access.answers import Refused
 from playground.language import service
-from playground.mcp import programs, reported, stages, starting, trials
+from playground.mcp import kernels, programs, reading, reported, server, stages, starting, trials
 from playground.mcp.following import Following
+from playground.models import Engine, Session
 from sol import hardware
 from sol.report import report
 from tests.playground import script
@@ -46,6 +49,22 @@ def test_a_program_that_no_back_end_writes_is_refused(monkeypatch):
     with pytest.raises(Refused, match="No back end writes this program: not in cute") as refusal:
         programs.must_be_valid(PROGRAM)
     assert (refusal.value.status, refusal.value.body["fix"]) == (422, "leave it out.")
+
+
+@pytest.mark.parametrize(("language", "name"), [("cuda", "CUDA C++"), ("python", "Python")])
+def test_a_raw_kernel_is_not_checked_as_a_program(language, name):
+    with pytest.raises(Refused) as refusal:
+        programs.checked(EXAMPLES[language])
+    assert f"reads as {name}" in refusal.value.body["error"] and "propose" in refusal.value.body["fix"]
+    assert not programs.checked("gemm(x, w)").data["ok"], "a text that is nothing else is read as a program"
+
+
+def test_a_mistake_names_the_obstacle_of_each_back_end():
+    (mistake,) = programs.checked(CLUSTERED.replace("cluster 2x1x1", "cluster 2x1x1  schedule pingpong")).data[
+        "diagnostics"
+    ]
+    assert "`cute` has cluster 1x1x1" in mistake["message"] and "pingpong" in mistake["notes"][0], mistake
+    assert "schedule cooperative" in mistake["help"]
 
 
 def test_a_checked_program_lists_the_stages_that_take_time():
@@ -127,3 +146,65 @@ def test_a_trial_leaves_out_zeros_and_repeats():
 def test_the_module_of_a_tool_may_lack_get_init_inputs(tool):
     about = tool.schema["properties"]["module"]["description"]
     assert "get_inputs() and, if Model takes arguments, get_init_inputs()" in about
+
+
+def test_a_session_in_which_nothing_is_faster_than_pytorch_names_the_trial_that_came_closest():
+    slower = {
+        "verdict": "clean",
+        "cls": "f16",
+        "kind": "predicted",
+        "ms": 1.25,
+        "speedup": 0.8,
+        "gap": 2.0,
+        "best": True,
+    }
+    log = [
+        ("session.started", {"classes": ["f16"], "budget": {"trials": 3}}),
+        ("trial.proposed", {"trial": 1, "cls": "f16"}),
+        ("trial.judged", {"trial": 1, **slower}),
+    ]
+    view = fold({"seq": i, "kind": k, "t": 0.0, "data": d} for i, (k, d) in enumerate(log, 1))
+    assert trials.summary(view)["best"] == "none is faster than PyTorch; trial 1 came closest, at 0.8x"
+    assert trials.summary(View())["best"] == "none yet: no trial has a time that counts"
+
+
+def test_every_tool_says_that_a_session_may_be_its_link():
+    fields = [t.schema["properties"]["session"] for t in server.TOOLS.values() if "session" in t.schema["properties"]]
+    assert len(fields) >= 8 and all(f["description"].startswith("A session's id, or the link") for f in fields)
+
+
+def test_a_time_too_short_to_matter_has_no_exponent():
+    stage = {"name": "y", "ms": 0.003, "parts": {"main": 0.003, "epilogue": 2.126e-06}}
+    assert profile.stage_in_words(stage) == "y: 0.003 ms; of it main 0.003 ms + epilogue under 0.0001 ms"
+
+
+MODELLED, MEASURED = ({"kind": kind, "name": "H200"} for kind in ("predicted", "measured"))
+
+
+@pytest.mark.parametrize(
+    ("language", "words"), [("cuda", "is compiled and not run"), ("python", "verified on the CPU")]
+)
+def test_a_kernel_that_is_handed_in_without_a_gpu_gets_a_warning(language, words):
+    modelled, measured = (View(device=device) for device in (MODELLED, MEASURED))
+    warning = kernels.warning(Session(device="auto"), modelled, language)
+    assert words in warning and "unverified" in warning and "Programs are verified" in warning
+    assert kernels.warning(Session(device="auto"), measured, language) == ""
+    assert kernels.warning(Session(device="modelled:h200"), View(), language) == warning, "before it began"
+
+
+@pytest.mark.django_db
+def test_before_a_session_begins_the_engines_say_what_becomes_of_a_kernel():
+    assert kernels.warning(Session(device="auto"), View(), "cuda") == "", "no engine runs, so nothing is known"
+    Engine.objects.create(id="modelled", serves="modelled:h200", device=MODELLED)
+    assert kernels.warning(Session(device="auto"), View(), "cuda")
+    assert kernels.warning(Session(device="cuda"), View(), "cuda") == ""
+    Engine.objects.create(id="gpu", serves="cuda", device=MEASURED)
+    assert kernels.warning(Session(device="auto"), View(), "cuda") == "", "either engine may take it"
+    rows = {e["serves"]: e["raw_kernels"] for e in reading._devices_now().data["engines"]}
+    assert rows["cuda"] == "verified and timed" and "`unverified`" in rows["modelled:h200"]
+
+
+def test_the_reference_of_kernels_says_what_happens_without_a_gpu_and_which_class_is_the_default():
+    text = " ".join(kernels.KERNELS.split())
+    assert "those trials end as `unverified`" in text and "verified and gets no time" in text
+    assert "Without `precision_class` its class is the first of the session's that has a limit" in text

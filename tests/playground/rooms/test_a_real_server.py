@@ -190,6 +190,24 @@ def test_a_terminal_submits_a_session_and_watches_it_and_a_room(house, room, tmp
             follow.watch(wrong, "x")
 
 
+def test_a_terminal_says_why_a_session_waits(house):
+    for process in house.processes:
+        if process is not house.daphne:
+            process.kill()
+            process.wait(30)
+    while house.get("/healthz")["engines"]:
+        time.sleep(0.1)
+
+    class Enough(io.StringIO):
+        def write(self, text: str) -> int:
+            if "No engine is running" in text:
+                raise BrokenPipeError
+            return super().write(text)
+
+    with pytest.raises(BrokenPipeError):
+        follow.submit(f"http://127.0.0.1:{house.port}", {"source": "class Model: ...", "trials": 1}, "", Enough(), 0.05)
+
+
 def test_every_kind_of_event_of_a_room_is_a_line():
     from playground.rooms.events import KINDS
 

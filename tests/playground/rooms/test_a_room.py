@@ -2,6 +2,7 @@
 
 import csv
 import io
+import re
 import time
 from datetime import timedelta
 
@@ -238,3 +239,19 @@ def test_a_log_is_folded_alike_in_one_go_and_piece_by_piece(visit):
     kept_state = log.read(room.code, lambda s: (s.to_json(), s.seat_json(1)))
     log.forget(room.code)
     assert log.read(room.code, lambda s: (s.to_json(), s.seat_json(1))) == kept_state
+
+
+def test_a_teacher_at_localhost_is_led_to_an_address_of_the_network(visit, monkeypatch):
+    room = visit()
+    wall = f"/w/{room.code}/wall"
+    text = room.client.get("/w/new").content.decode()
+    assert "make run" in text and "students can open" not in text
+    hosts = "localhost,127.0.0.1,laptop,0.0.0.0,192.168.1.20,.example.org,class.example.org"
+    monkeypatch.setenv("UCUTLASS_HOSTS", hosts)
+    for path in ("/w/new", wall):
+        text = room.client.get(path, SERVER_PORT="8000").content.decode()
+        assert re.findall(r'href="(http://[^"]*/w/new)"', text) == [
+            "http://192.168.1.20:8000/w/new",
+            "http://class.example.org:8000/w/new",
+        ]
+        assert "make run" not in text

@@ -9,6 +9,7 @@ from playground.conf import ROOT
 from playground.learn import catalogue
 from playground.learn import words as of_lessons
 from playground.rooms import words
+from tests.playground.source_texts import holes
 
 TRANSLATED = re.compile(r"""\{% trans ("|')(.*?)\1 %\}""")
 SCRIPTS = ("room", "quiz", "my_session")
@@ -40,16 +41,6 @@ def test_every_text_of_the_teachers_scripts_is_in_the_table():
         used |= set(re.findall(r'\btr\(\s*"([^"]+)"', path.read_text()))
     states = {"queued", "running", "ended", "measured", "predicted"}  # of a session: the scripts ask by its value
     assert len(used) > 50 and used ^ {*words.WALL} == states
-
-
-def holes(node: ast.expr) -> str | None:
-    """A text of the source with {} for each value in it."""
-    match node:
-        case ast.Constant(str(text)):
-            return text
-        case ast.JoinedStr(values):
-            return "".join(v.value if isinstance(v, ast.Constant) else "{}" for v in values)
-    return None
 
 
 def test_every_refusal_of_a_rooms_api_is_in_the_table():

@@ -150,7 +150,8 @@ def _stream(
     width = vector_width(space, 1 if chosen == rank - 1 else most, [n for d, n in ends.items() if d == rank - 1])
     total, tail, each = space.count, 0, False
     flat = space.with_only({a.pointer for a in main}).merged()
-    even = not ends and chosen is None and len(flat.sizes) == 1 and all(a.strides == (1,) for a in flat.accesses)
+    even = not ends and chosen is None and len(flat.sizes) == 1
+    even = even and all(a.strides == (1,) and a.first % most == 0 for a in flat.accesses)
     if even and (rank == 1 or width < most):
         # Source and result are contiguous, so vectors may cross the rows of other tensors.
         width = min(most, power_of_two_above(max(1, total // 2)))
@@ -235,7 +236,7 @@ def _tile(
     flat_y = tile_b == size_b and all(space.of(r.pointer).strides[a] == size_b for r in results)
     vector_x = _width(
         16 // x.size, [limit_b * size_a, tile_a * tile_b] if flat_x else [tile_a, limit_a, size_a, x.strides[b]],
-        [s for d, s in enumerate(x.strides) if d not in (a, b)],
+        [x.first, *(s for d, s in enumerate(x.strides) if d not in (a, b))],
     )  # fmt: skip
     ys = [space.of(r.pointer) for r in results]
     vector_y = _width(

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from dsl.axes import axes_of
 from dsl.ir import Acc, Map, Operand, Program, Stage, TensorType, Transform
+from dsl.ir.views import view_strides
 from dsl.lower import Refusal
 from dsl.lower.cpp.generated.elementwise import Result, elementwise
 from dsl.lower.cpp.generated.parts import Builder, OwnPlan, access
@@ -14,10 +17,12 @@ from dsl.lower.cpp.generated.values import Reader, Value, value
 def plan_map(program: Program, stage: Map, types: dict[str, TensorType]) -> OwnPlan:
     """The plan of a map: y = epilogue at each element of x."""
     builder = Builder(stage.name, "map", types)
-    shape, x = operand(stage.x, "x", types)
+    _, x = operand(stage.x, "x", types)
+    shape, steps = stage.type.shape, types[stage.x.name].strides
+    x = replace(x, first=sum(s * step for s, step in zip(stage.start or (), steps, strict=False)))
     reader = Reader(axes_of(stage, len(shape)), types, len(shape))
     results, outputs = results_of(builder, stage, reader)
-    builder.tensor("x", stage.x.name)
+    builder.tensor("x", stage.x.name, x.first)
     builder.reads(reader)
     space = Space(shape, ("",) * len(shape), (x, *outputs, *reader.accesses()))
     plain = types[stage.x.name].dtype is stage.type.dtype
@@ -108,27 +113,11 @@ def _interleaved(builder: Builder, stage: Transform, types: dict, shape: tuple[i
 
 def _viewed(stage: Transform, shape: tuple[int, ...], strides: list[int]) -> list[int]:
     """The strides of the same elements, in row-major order, in the new shape. Raises Refusal if there are none."""
-    runs: list[list[int]] = []  # [elements, stride] of contiguous axes, slowest first
-    for n, s in zip(shape, strides, strict=True):
-        if n == 1:
-            continue
-        if runs and runs[-1][1] == n * s:
-            runs[-1] = [runs[-1][0] * n, s]
-        else:
-            runs.append([n, s])
-    view_strides, left = [], 1
-    for n in reversed(stage.view):
-        if n == 1:
-            view_strides.append(0)
-            continue
-        if left == 1 and runs:
-            left, step = runs.pop()
-        if left % n:
-            raise Refusal(
-                "cpp-view",
-                f"{stage.x.name} is not row-major, so it has no view {'x'.join(map(str, stage.view))}",
-                f"first write {stage.x.name}_r = transform({stage.x.name}) {{ layout nchw }}",
-            )
-        view_strides.append(step)
-        step, left = step * n, left // n
-    return view_strides[::-1]
+    viewed = view_strides(shape, strides, stage.view)
+    if viewed is None:
+        raise Refusal(
+            "cpp-view",
+            f"{stage.x.name} has no view {'x'.join(map(str, stage.view))} in the order in which it lies",
+            f"first write {stage.x.name}_r = transform({stage.x.name}) {{ layout nchw }}",
+        )
+    return [0 if n == 1 else s for n, s in zip(stage.view, viewed, strict=True)]

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from math import prod
 
 from dsl.axes import axes_of
-from dsl.ir import DType, Normalize, Program, TensorType
+from dsl.ir import Acc, Call, DType, Expr, Load, Normalize, Program, TensorType
 from dsl.lower import Refusal
 from dsl.lower.cpp.epilogue import literal
 from dsl.lower.cpp.generated.elementwise import Result, elementwise
@@ -19,7 +19,7 @@ from dsl.lower.cpp.generated.mapping import operand, results_of
 from dsl.lower.cpp.generated.parts import Builder, Output, OwnPlan, Read, entry
 from dsl.lower.cpp.generated.reduce import FILL, reduction
 from dsl.lower.cpp.generated.space import Access, Space, decode, grid_of, vector_width
-from dsl.lower.cpp.generated.values import Reader, Value, value
+from dsl.lower.cpp.generated.values import Reader, Value, replaced, value
 
 HELD = 32  # elements of a row that a thread holds in registers
 SOFT = ("softmax", "log_softmax")
@@ -65,6 +65,7 @@ def plan_normalize(program: Program, stage: Normalize, types: dict[str, TensorTy
     shape, x = operand(stage.x, "x", types)
     rank = len(shape)
     axes = axes_of(stage, rank)
+    stage = _with_x(stage, axes)
     reader = Reader(axes, types, rank)
     of = value("value_of", stage.of, (), reader, "over")
     results, outputs = results_of(builder, stage, reader)
@@ -87,6 +88,30 @@ def plan_normalize(program: Program, stage: Normalize, types: dict[str, TensorTy
     else:
         _two_passes(builder, space, stage, of, early, results, affine)
     return builder.plan([of, *(r.value for r in results)])
+
+
+def _with_x(stage: Normalize, axes: dict) -> Normalize:
+    """The stage with acc2, the element before the norm, computed from x where it is read: kernels of this back end
+    keep a softmax's terms in the registers that held it."""
+    before = replaced(stage.of, Load(stage.x.name, _every(axes)))
+
+    def without(e: Expr) -> Expr:
+        if isinstance(e, Acc):
+            return before if e.second else e
+        return replace(e, args=tuple(map(without, e.args))) if isinstance(e, Call) else e
+
+    also = tuple(replace(a, expr=without(a.expr)) for a in stage.also)
+    lets = tuple(replace(x, expr=without(x.expr)) for x in stage.lets)
+    return replace(stage, epilogue=without(stage.epilogue), also=also, lets=lets)
+
+
+def _every(axes: dict) -> tuple[str, ...]:
+    """Names of axes that together are every axis of the stage, in order."""
+    names: dict[int, str] = {}
+    for name, positions in axes.items():
+        if len(positions) == 1:
+            names.setdefault(positions[0], name)
+    return tuple(names[p] for p in sorted(names))
 
 
 def _over(stage: Normalize, axes: dict, rank: int) -> set[int]:

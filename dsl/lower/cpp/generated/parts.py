@@ -77,15 +77,16 @@ class Builder:
     scratch: int = 0
     dtypes: set[DType] = field(default_factory=set)
 
-    def tensor(self, pointer: str, name: str) -> None:
-        """Add a pointer to a tensor of the program."""
+    def tensor(self, pointer: str, name: str, first: int = 0) -> None:
+        """Add a pointer to a tensor of the program, or to a part of it that begins at the element `first`."""
         self.tensors[name] = None
-        self.places[pointer] = f"on.t_{name}"
+        offset = first * self.types[name].dtype.bits // 8
+        self.places[pointer] = f"static_cast<char*>(on.t_{name}) + {offset}" if offset else f"on.t_{name}"
         self.dtypes.add(self.types[name].dtype)
 
     def reads(self, reader: Reader) -> None:
         for pointer, name in reader.names.items():
-            self.tensor(pointer, name)
+            self.tensor(pointer, name, reader.firsts.get(pointer, 0))
 
     def room(self, pointer: str, size: int) -> None:
         """Add a pointer to `size` bytes of scratch."""

@@ -34,11 +34,13 @@ HEADER = {
 
 @dataclass(frozen=True)
 class Access:
-    """A tensor in a space: the name of its pointer, its element type, and its stride along each dimension."""
+    """A tensor in a space: the name of its pointer, its element type, its stride along each dimension, and the element
+    of the tensor at which the pointer begins."""
 
     pointer: str
     dtype: DType
     strides: tuple[int, ...]
+    first: int = 0
 
     @property
     def ctype(self) -> str:
@@ -126,7 +128,7 @@ def _fits(space: Space, width: int, limits: Iterable[int]) -> bool:
     if space.sizes[-1] % width or any(n % width for n in limits):
         return False
     for a in space.accesses:
-        if a.strides[-1] == 1 and any(s % min(width, 16 // a.size) for s in a.strides[:-1]):
+        if a.strides[-1] == 1 and any(s % min(width, 16 // a.size) for s in (a.first, *a.strides[:-1])):
             return False
     return True
 

@@ -43,16 +43,19 @@ class Reader:
 
     def __init__(self, axes: dict[str, tuple[int, ...]], types: dict[str, TensorType], rank: int):
         self.axes, self.types, self.rank = axes, types, rank
-        self.pointers: dict[tuple[str, tuple[int, ...]], str] = {}
+        self.pointers: dict[tuple[str, tuple[int, ...], int], str] = {}
         self.names: dict[str, str] = {}  # pointer -> tensor
+        self.firsts: dict[str, int] = {}  # pointer -> the element of the tensor at which a part begins
 
     def pointer(self, load: Load) -> str:
-        strides = self.strides(load)
-        key = (load.name, strides)
+        steps = self.types[load.name].strides
+        first = sum((s or 0) * step for s, step in zip(load.starts, steps, strict=False))
+        key = (load.name, self.strides(load), first)
         if key not in self.pointers:
-            again = sum(name == load.name for name, _ in self.pointers)
+            again = sum(name == load.name for name, *_ in self.pointers)
             self.pointers[key] = pointer = f"in_{load.name}" + (f"_{again + 1}_" if again else "")
             self.names[pointer] = load.name
+            self.firsts[pointer] = first
         return self.pointers[key]
 
     def strides(self, load: Load) -> tuple[int, ...]:
@@ -74,7 +77,8 @@ class Reader:
 
     def accesses(self) -> tuple[Access, ...]:
         return tuple(
-            Access(pointer, self.types[name].dtype, strides) for (name, strides), pointer in self.pointers.items()
+            Access(pointer, self.types[name].dtype, strides, first)
+            for (name, strides, first), pointer in self.pointers.items()
         )
 
 

@@ -136,6 +136,7 @@ class Norm:
         keys = unique([*([] if computed else self.of_keys), *self.param_keys, *out.keys])
         lines = [f"def {out.name}_result({', '.join(['acc', *stats, *keys])}):"]
         lines.append("    value = acc" if computed else f"    value = {self.of.call('acc', *self.of_keys)}")
+        lines += ["    before = value"] if out.function.second else []
         affine = list(self.param_keys)
         if self.stage.op == "batchnorm":
             mean, var, *affine = affine
@@ -143,7 +144,7 @@ class Norm:
         lines.append(f"    value = {by}")
         if affine:
             lines.append(f"    value = value * {affine[0]}" + (f" + {affine[1]}" if len(affine) > 1 else ""))
-        lines.append(f"    return {out.function.call('value', *out.keys)}")
+        lines.append(f"    return {out.function.call('value', *out.keys, acc2='before')}")
         return "\n".join(lines) + "\n", keys
 
     def imports(self) -> frozenset[tuple[str, str]]:

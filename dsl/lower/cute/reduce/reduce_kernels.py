@@ -1,9 +1,12 @@
 """The kernels of a reduction: `Rows` along the contiguous axis, `Columns` across it."""
 
+from dataclasses import astuple
+
 from dsl.lower import Refusal
-from dsl.lower.cute.generated_kernels import SMS, THREADS, Element
+from dsl.lower.cute.generated_kernels import THREADS, Element
 from dsl.lower.cute.reduce import folds
-from dsl.lower.cute.reduce.reduce_writer import FLIGHT, Kernels, Reduction, Writer, halving
+from dsl.lower.cute.reduce.reduce_writer import Kernels, Reduction, Writer
+from dsl.lower.cute.reduce.shares import of_columns, of_rows
 from dsl.lower.cute.space import (
     MergedSpace,
     Space,
@@ -57,18 +60,8 @@ class Rows(Writer):
             8, aligned_vector(self.r.extents[-1], [(job.x.base, *self.merged.strides["x"])], [job.x.dtype.bits])
         ) if self.merged.strides["x"][-1] == 1 else 1  # fmt: skip
         vectors = self.r.size // width
-        threads = halving(vectors, 32)
-        if vectors >= 1024 or (vectors > 128 and self.outputs < SMS * 8):
-            threads = THREADS
-        flight = max(1, min(FLIGHT // width * 2 if width > 4 else FLIGHT // width, vectors // threads))
+        threads, flight, blocks, per, self.parts = astuple(of_rows(self.outputs, vectors, width))
         rows = THREADS // threads
-        blocks = -(-self.outputs // rows)
-        per = vectors
-        if threads == THREADS and blocks < 2 * SMS and vectors > 2 * threads * flight:
-            chunks = -(-vectors // (threads * flight))
-            parts = min(chunks, -(-4 * SMS // blocks))
-            per = -(-chunks // parts) * threads * flight
-            self.parts = -(-vectors // per)
         rest = ", ".join(r.tensor or "place" for _, r in self.of_places)
         both = [*self.of_places, *(self.end_places if self.finishes else [])]
         shift = len(self.of_places)
@@ -127,18 +120,8 @@ class Columns(Writer):
         if job.fold in ("ArgMax", "LogSumExp", "Moments"):
             width = min(width, 4)
         columns = self.outputs // width
-        across = halving(columns, 32)
-        while across < 256 and self.r.size < THREADS // across:
-            across *= 2
+        across, flight, blocks, per, self.parts = astuple(of_columns(self.outputs, self.r.size, width))
         down = THREADS // across
-        blocks = -(-columns // across)
-        flight = max(1, min(8, self.r.size // down))
-        per = self.r.size
-        if blocks < 2 * SMS and self.r.size > 2 * down * flight:
-            chunks = -(-self.r.size // (down * flight))
-            parts = min(chunks, -(-4 * SMS // blocks))
-            per = -(-chunks // parts) * down * flight
-            self.parts = -(-self.r.size // per)
         rest = ", ".join(r.tensor or "place" for _, r in self.of_places)
         unit = f"vector of {width} results" if width > 1 else "result"
         both = [*self.of_places, *(self.end_places if self.finishes else [])]

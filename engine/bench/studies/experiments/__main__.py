@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import json
 import sys
 import time
 from pathlib import Path
@@ -30,7 +31,9 @@ def main(argv: list[str] | None = None) -> int:
     parser.add_argument("--skills", type=arguments.numbers(float), metavar="X,..", help="default: of each experiment")
     parser.add_argument("--seeds", type=arguments.numbers(int), metavar="N,..", help="default: of each experiment")
     parser.add_argument("--jobs", type=int, default=0, metavar="N", help="processes")
-    parser.add_argument("--json", type=Path, metavar="OUT", help="summary; OUT-NAME.json has the rows and goes on")
+    parser.add_argument(
+        "--json", type=Path, metavar="OUT", help="summary; others in it stay, and OUT-NAME.json goes on"
+    )
     args = parser.parse_args(argv)
     problems = tuple(filter(None, args.problems.split(","))) or arguments.DEFAULT_PROBLEMS
     chosen = set(filter(None, args.only.split(","))) or set(names)
@@ -49,16 +52,16 @@ def main(argv: list[str] | None = None) -> int:
 
 
 def _run(args: argparse.Namespace, problems: tuple[str, ...], chosen: set[str]) -> int:
-    results: dict[str, Any] = {"about": {"date": time.strftime("%Y-%m-%d", time.gmtime())}, "rehearsed": {}}
+    results = _earlier(args.json)
+    results["about"] = {"date": time.strftime("%Y-%m-%d", time.gmtime())}
     if "recorded" in chosen:
         results["recorded"] = recorded.all_of_it()
         _write(args.json, results)
     rehearsed = [e for e in EXPERIMENTS if e.name in chosen]
-    if rehearsed:
-        results["about"]["proposals"] = proposals.checked(args.proposals, problems)
+    drawn = proposals.checked(args.proposals, problems) if rehearsed else {}
     done = True
     for one in rehearsed:
-        entry, ended = _rehearsed(one, args, problems, results["about"]["proposals"])
+        entry, ended = _rehearsed(one, args, problems, drawn)
         results["rehearsed"][one.name] = entry
         done = done and ended
         _write(args.json, results)
@@ -66,12 +69,22 @@ def _run(args: argparse.Namespace, problems: tuple[str, ...], chosen: set[str]) 
     return 0 if done else 1
 
 
+def _earlier(path: Path) -> dict[str, Any]:
+    """The results of other experiments in the file, which stay in it."""
+    try:
+        return json.loads(path.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        return {"about": {}, "rehearsed": {}}
+    except ValueError as e:
+        raise BadRequest(f"{path} holds no results of experiments: {e}") from None
+
+
 def _rehearsed(
     one: Experiment, args: argparse.Namespace, problems: tuple[str, ...], drawn: dict[str, str]
 ) -> tuple[dict[str, Any], bool]:
     """An experiment's entry in the results, and whether all of its sessions ended."""
     entry: dict[str, Any] = {
-        "title": one.title, "shows": one.shows, "shows_not": one.shows_not, "absent": one.absent(),
+        "title": one.title, "shows": one.shows, "shows_not": one.shows_not, "absent": one.absent(), "proposals": drawn,
     }  # fmt: skip
     if len(one.present()) < 2:
         print(f"{one.name}: left out, because {'; '.join(one.absent().values())}", flush=True)

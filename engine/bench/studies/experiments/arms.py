@@ -98,7 +98,10 @@ EXPERIMENTS = (
     Experiment(
         "profile",
         "The profile shown never, late or always",
-        tuple(Arm(f"profile {when}", "cutegen", {"profile": when}) for when in ("never", "late", "always")),
+        tuple(
+            Arm(f"profile {when}", "cutegen", {"form": "program", "profile": when})
+            for when in ("never", "late", "always")
+        ),
         "It shows what the strategy itself derives from the moment of the profile (tokens, order of the menu), at "
         "equal evaluations.",
         "It cannot show what a model would learn from a profile, because the rehearsal does not read it.",

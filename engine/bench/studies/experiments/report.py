@@ -11,12 +11,10 @@ def markdown(results: dict[str, Any]) -> str:
     about = results["about"]
     lines = [
         "# Experiments with search policies", "",
-        f"{about['date']}. Part one replays logs that an H200 measured. In part two the rehearsal answers every arm by "
-        "the same rules, drawing from one distribution "
-        + (f"(`{about['proposals']['file']}`, SHA-256 `{about['proposals']['sha256'][:16]}`), "
-           if about.get("proposals") else "")
-        + "on a modelled H200, whose times are predictions. Results are published whichever way they fall. Nothing is "
-        "claimed about language models or prompts.",
+        f"{about['date']}. Part one replays logs that an H200 measured. In part two the rehearsal answers every arm of "
+        "an experiment by the same rules, drawing from one distribution that was committed before the runs, on a "
+        "modelled H200, whose times are predictions. Results are published whichever way they fall. Nothing is claimed "
+        "about language models or prompts.",
         "",
     ]  # fmt: skip
     if recorded := results.get("recorded"):
@@ -88,7 +86,8 @@ def _experiment(name: str, one: dict[str, Any]) -> list[str]:
     lines += [
         f"{one['sessions']} sessions: {len(r['problems'])} problems, skills "
         f"{', '.join(f'{s:g}' for s in r['skills'])}, seeds {', '.join(map(str, r['seeds']))}, {r['trials']} "
-        f"evaluations each (`{one['rows']}`).", "",
+        f"evaluations each (`{one['rows']}`), drawn from `{one['proposals']['file']}` (SHA-256 "
+        f"`{one['proposals']['sha256'][:16]}`).", "",
     ]  # fmt: skip
     head = ["arm", "sessions", "unsolved", "own best, geomean", "PyTorch kept", "deviation over seeds", "Fast-2",
             "evaluations", "tokens"]  # fmt: skip

@@ -4,6 +4,7 @@ During the walk, a tensor of the graph is one of
 
     Leaf     a tensor as it lies in memory (a parameter of the program, or a stage's stored result), perhaps seen
              with its axes permuted;
+    Slice    a part of a tensor in memory, which elementwise stages read in place;
     Result   an expression over what a stage computes, not stored yet, so that more can be fused;
     float    a number.
 
@@ -18,6 +19,7 @@ from dataclasses import dataclass, field, replace
 
 from dsl.axes import SPATIAL
 from dsl.ir import Acc, Expr
+from sol.graph import Op
 
 
 @dataclass(frozen=True)
@@ -49,6 +51,20 @@ class Leaf:
 
 
 @dataclass(frozen=True)
+class Slice:
+    """A part of a tensor as it lies in memory: from `start` on, `size` elements along each axis of `whole`, the shape
+    in which `source` is read; seen as `shape`. `op`: the operation that cut it, which stays PyTorch where a reader
+    needs a copy."""
+
+    source: str
+    whole: tuple[int, ...]
+    start: tuple[int, ...]
+    size: tuple[int, ...]
+    shape: tuple[int, ...]
+    op: Op
+
+
+@dataclass(frozen=True)
 class Result:
     """`expr` over the result of draft number `stage`, seen as `shape` (same elements, same order)."""
 
@@ -57,7 +73,7 @@ class Result:
     shape: tuple[int, ...]
 
 
-Value = Leaf | Result | float
+Value = Leaf | Slice | Result | float
 
 
 @dataclass(frozen=True)
@@ -156,9 +172,10 @@ class Convolution(Draft):
 
 @dataclass
 class Elementwise(Draft):
-    """Each element of x; no stage until it is stored."""
+    """Each element of x, or of the part of x that begins at `start`; no stage until it is stored."""
 
     x: Source = None
+    start: tuple[int, ...] | None = None
 
     @property
     def sources(self) -> tuple[Source, ...]:

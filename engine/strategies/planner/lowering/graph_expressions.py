@@ -126,12 +126,28 @@ class Expressions:
         t = self.program.type_of(load.name)
         if not load.axes:
             return load.name
-        sizes, at = list(t.shape), {}
+        tensor, sizes, at = load.name, list(t.shape), {}
+        if load.starts:
+            extents = self.tensors[self.acc].shape
+            read = [extents[self.axes[a][0]] for a in load.axes]
+            sizes = [d if s is None else r for d, s, r in zip(sizes, load.starts, read, strict=True)]
+            tensor = self.part_of(load.name, tuple(sizes), tuple(s or 0 for s in load.starts))
+            t = TensorType(t.dtype, tuple(sizes))
         for name in load.axes:
             for position in self.axes[name]:
                 at[position] = sizes.pop(0)
         rank = len(self.tensors[self.acc].shape)
         shape = tuple(at.get(i, 1) for i in range(min(at), rank))
         if shape == t.shape:
-            return load.name
-        return self.emit("view", [load.name], TensorType(t.dtype, shape), {"size": list(shape)})
+            return tensor
+        return self.emit("view", [tensor], TensorType(t.dtype, shape), {"size": list(shape)})
+
+    def part_of(self, name: str, crop: tuple[int, ...], start: tuple[int, ...]) -> str:
+        """The part of a tensor of shape `crop` that begins at `start` (zeros by default), a slice an axis."""
+        for axis, size in enumerate(crop):
+            shape, first = self.tensors[name].shape, start[axis] if start else 0
+            if size != shape[axis]:
+                cut = TensorType(DType(self.tensors[name].dtype), (*shape[:axis], size, *shape[axis + 1 :]))
+                attrs = {"dim": axis, "start": first, "end": first + size, "step": 1}
+                name = self.emit("slice", [name], cut, attrs)
+        return name

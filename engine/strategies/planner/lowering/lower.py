@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import keyword
 import re
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from math import prod
 
@@ -26,6 +27,7 @@ from engine.strategies.planner.lowering.drafts import (
     Leaf,
     Normalization,
     Product,
+    Rearrangement,
     Reduction,
     Result,
     Source,
@@ -35,6 +37,8 @@ from engine.strategies.planner.lowering.drafts import (
     stage_of,
 )
 from engine.strategies.planner.lowering.lowering_context import LoweringContext, blamed, key, refuse, unkey
+from engine.strategies.planner.lowering.norm_stores import stored_by_norms
+from engine.strategies.planner.lowering.rules.gates import GATES, without_gates
 from engine.strategies.planner.lowering.rules.losses import LOSSES, expanded
 from engine.strategies.planner.lowering.rules.nonproduct import (
     CONVOLUTIONS,
@@ -47,8 +51,10 @@ from engine.strategies.planner.lowering.rules.nonproduct import (
     reduction,
 )
 from engine.strategies.planner.lowering.rules.products import PRODUCTS, product
+from engine.strategies.planner.lowering.rules.slices import slices
+from engine.strategies.planner.lowering.rules.written_norms import recognised
 from engine.words import class_name
-from sol.graph import OpGraph
+from sol.graph import SLICES, OpGraph
 
 SWAPS = ("transpose", "permute", "t", "mT", "numpy_T")
 VIEWS = (*SWAPS, "view", "reshape", "_unsafe_view", "unsqueeze", "squeeze", "flatten", "unflatten", "expand", "select")
@@ -79,9 +85,10 @@ def covered() -> tuple[tuple[str, str], ...]:
         ("reductions", ", ".join(n for n in REDUCTIONS if n not in _SPELLINGS)),
         ("normalisations", ", ".join(NORMALIZATIONS)),
         ("losses", ", ".join(LOSSES)),
+        ("gates", ", ".join(GATES)),
         ("arithmetic", ", ".join(_ARITHMETIC)),
         ("functions of each element", ", ".join(sorted(changes))),
-        ("views", "view, reshape, transpose, permute"),
+        ("views", "view, reshape, transpose, permute, slice, chunk, split"),
         ("dropout", ""),
     )
 
@@ -131,12 +138,30 @@ class Lowered:
 
 
 def lower(graph: OpGraph, title: str = "module") -> Lowered:
-    """Raises SessionRefused("not_covered") for the first operation without a rule."""
-    graph = expanded(graph)
-    walk = LoweringContext(graph)
+    """The module as a pipeline. Element-wise work sees its tensors with their own axes, or, where it then could not be
+    read by a product, or only as a copy, with all axes but the last as one.
+
+    Raises SessionRefused("not_covered") for the first operation without a rule.
+    """
+    graph = recognised(without_gates(expanded(graph)))
+    try:
+        lowered = _lower(graph, title)
+    except SessionRefused as refused:
+        try:
+            return _lower(graph, title, flat=True)
+        except SessionRefused:
+            raise refused from None
+    if any(isinstance(stage, Rearrangement) and stage.permute is None for stage in lowered.stages):
+        with suppress(SessionRefused):
+            return min(lowered, _lower(graph, title, flat=True), key=lambda way: len(way.stages))
+    return lowered
+
+
+def _lower(graph: OpGraph, title: str, flat: bool = False) -> Lowered:
+    walk = LoweringContext(graph, flat)
     for op in graph.ops:
         walk.op = op
-        walk.values[op.outputs[0]] = _value(walk)
+        walk.values |= slices(walk) if op.op in SLICES else {op.outputs[0]: _value(walk)}
     walk.op = None
     results = [_result(walk, name) for name in graph.outputs]
     return _Finish(walk, results, title).run()
@@ -233,6 +258,7 @@ class _Finish:
         self.keys: dict[tuple[str, tuple[int, ...]], str] = {}
 
     def run(self) -> Lowered:
+        self.results = stored_by_norms(self.drafts, self.results, _move)
         needed = self._reachable()
         used = sorted({stage_of(r) for r in needed})
         moved: dict[str, str] = {}

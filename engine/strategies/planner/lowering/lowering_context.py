@@ -19,6 +19,7 @@ from engine.strategies.planner.lowering.drafts import (
     Leaf,
     Rearrangement,
     Result,
+    Slice,
     Source,
     Value,
     groups_of,
@@ -55,10 +56,11 @@ def blamed(error: SessionRefused, op: str) -> SessionRefused:
 
 
 class LoweringContext:
-    """The drafts so far and the value of each tensor of the graph. `op`: the current operation."""
+    """The drafts so far and the value of each tensor of the graph. `op`: the current operation. `flat`: element-wise
+    work that begins from a tensor of the graph sees it as a product's rows: all axes but the last are one."""
 
-    def __init__(self, graph: OpGraph):
-        self.graph = graph
+    def __init__(self, graph: OpGraph, flat: bool = False):
+        self.graph, self.flat = graph, flat
         self.values: dict[str, Value] = {}
         self.drafts: list[Draft] = []
         self.op: Op | None = None
@@ -88,7 +90,7 @@ class LoweringContext:
         present = [n for n in schema if n not in self.op.attrs]
         return dict(zip(present, self.arguments(), strict=False))
 
-    def dtype_of(self, leaf: Leaf) -> str:
+    def dtype_of(self, leaf: Leaf | Slice) -> str:
         at = stage_of(leaf.source)
         return self.graph.tensors[leaf.source].dtype if at is None else self.drafts[at].dtype
 
@@ -100,7 +102,7 @@ class LoweringContext:
     def store(self, value: Result) -> Leaf:
         """Store the value as a tensor in memory: the draft's epilogue, or a further result of its launch."""
         draft = self.drafts[value.stage]
-        if isinstance(draft, Elementwise) and isinstance(value.expr, Acc):
+        if isinstance(draft, Elementwise) and isinstance(value.expr, Acc) and draft.start is None:
             return Leaf.whole(draft.x.of, value.shape)
         if value.expr not in draft.outs:
             draft.outs.append(value.expr)
@@ -109,7 +111,13 @@ class LoweringContext:
     def leaf(self, value: Value) -> Leaf:
         if isinstance(value, float):
             raise self.refuse("reads a number where a tensor is needed, which is not covered yet")
+        if isinstance(value, Slice):
+            raise self.copied(value)
         return self.store(value) if isinstance(value, Result) else value
+
+    def copied(self, part: Slice) -> SessionRefused:
+        """The refusal of a reader that would need a slice as a tensor of its own: PyTorch cuts it."""
+        return refuse(part.op, f"is read by `aten.{self.op.op}`, whose stage reads no slice in place")
 
     def plain(self, leaf: Leaf) -> Leaf:
         """The tensor in its own order, copied if it is seen permuted."""
@@ -125,10 +133,12 @@ class LoweringContext:
         draft.outs.append(Acc())
         return Leaf.whole(reference(result.stage), shape)
 
-    def reshaped(self, value: Leaf | Result, shape: tuple[int, ...]) -> Leaf | Result:
+    def reshaped(self, value: Leaf | Result | Slice, shape: tuple[int, ...]) -> Leaf | Result:
         """The same elements in the same order, seen as `shape`."""
         if isinstance(value, Result):
             return replace(value, shape=shape)
+        if isinstance(value, Slice):
+            raise self.copied(value)
         if value.plain:
             return Leaf.whole(value.source, shape)
         return _reshape_swapped(value, shape) or Leaf.whole(self.plain(value).source, shape)
@@ -152,7 +162,7 @@ class LoweringContext:
         elementwise work is included if the reader sees the tensor in the same shape (as `shape`)."""
         if isinstance(value, Result):
             draft = self.drafts[value.stage]
-            free = isinstance(draft, Elementwise) and value.expr not in draft.outs
+            free = isinstance(draft, Elementwise) and value.expr not in draft.outs and draft.start is None
             if free and (isinstance(value.expr, Acc) or shape in (None, draft.shape)):
                 return Leaf.whole(draft.x.of, value.shape), value.expr
         return self.plain(self.leaf(value)), Acc()
@@ -162,15 +172,22 @@ class LoweringContext:
         if isinstance(value, Result):
             draft = self.drafts[value.stage]
             free = isinstance(draft, Elementwise) and isinstance(value.expr, Acc) and stage_of(draft.x.of) is None
-            return None if free else draft.shape
+            return None if free and draft.start is None else draft.shape
+        if isinstance(value, Slice):
+            return value.size
         return None if isinstance(value, float) or not value.plain else self.stored_shape(value)
 
     # ---- elementwise work ----
 
     def elementwise(self, value: Value, shape: tuple[int, ...]) -> Result:
         """A tensor in memory as the start of an expression over its elements, seen as `shape`."""
+        if isinstance(value, Slice):
+            draft = Elementwise(
+                value.size, self.dtype_of(value), x=Source(value.source, value.whole), start=value.start
+            )
+            return self.add(draft, shape)
         leaf = self.plain(self.leaf(value))
-        stored = self.stored_shape(leaf) or collapsed(shape)
+        stored = self.stored_shape(leaf) or collapsed(shape, 2 if self.flat else MAX_RANK)
         if not stored:
             raise self.refuse("works on a single number; covered are tensors")
         result = self.add(Elementwise(stored, self.dtype_of(leaf), x=Source(leaf.source, stored)), shape)
@@ -185,12 +202,13 @@ class LoweringContext:
             if latest <= last.stage:
                 return replace(last, shape=shape)
             return self.elementwise(last, shape)
-        whole = [v for v in values if isinstance(v, Leaf) and v.shape == shape]
+        whole = [v for v in values if isinstance(v, Leaf | Slice) and v.shape == shape]
         if not whole:
             shapes = " and ".join(str(list(v.shape)) for v in values if not isinstance(v, float))
             raise self.refuse(f"broadcasts {shapes} against each other to {list(shape)}, which is not covered yet")
         stored = [v for v in whole if stage_of(v.source) is not None]
-        return self.elementwise((stored or whole)[0], shape)
+        parts = [v for v in whole if isinstance(v, Slice)]  # they fix the axes of the stage
+        return self.elementwise((stored or parts or whole)[0], shape)
 
     def _draft_of(self, value: Value) -> int:
         """The draft after which a value can be read."""
@@ -204,13 +222,15 @@ class LoweringContext:
         if isinstance(value, float):
             return Number(value)
         draft = self.drafts[target.stage]
+        if isinstance(value, Slice):
+            return self._part(value, target, draft)
         if isinstance(value, Result):
             if value.stage == target.stage:
                 if prod(value.shape) != prod(target.shape):
                     raise self.refuse("broadcasts a product against itself, which is not covered yet")
                 return value.expr
             value = self.store(value)
-        same = isinstance(draft, Elementwise) and value.source == draft.x.of and value.plain
+        same = isinstance(draft, Elementwise) and value.source == draft.x.of and value.plain and draft.start is None
         if same and prod(value.shape) == prod(target.shape):
             return Acc()
         if stage_of(value.source) is None and self.graph.tensors[value.source].dtype not in READABLE:
@@ -232,6 +252,34 @@ class LoweringContext:
             raise self.refuse("reads an earlier result in another shape than it is stored in, which is not covered yet")
         # The name includes the binding's shape, which pipeline needs to name the parameter.
         return Load(key(value.source, shape), axes)
+
+    def _part(self, part: Slice, target: Result, draft: Draft) -> Expr:
+        """A slice as a term: a read at an offset. It spans the axes of an elementwise stage of its own size, or some of
+        them where the tensor has one element along the others."""
+        if not isinstance(draft, Elementwise) or (part.shape != target.shape and draft.shape != target.shape):
+            raise self.copied(part)
+        pad = len(draft.shape) - len(part.size)
+        if pad < 0 or (part.shape == target.shape and part.size != draft.shape):
+            raise self.copied(part)
+        if (draft.x.of, draft.x.shape, draft.start) == (
+            part.source,
+            part.whole,
+            part.start,
+        ) and part.size == draft.shape:
+            return Acc()
+        axes, starts, whole = [], [], []
+        for name, extent, size, of, start in zip(
+            draft.names[pad:], draft.shape[pad:], part.size, part.whole, part.start, strict=True
+        ):
+            if size != extent and (size, of) != (1, 1):
+                raise self.copied(part)
+            if size == extent:
+                axes.append(name)
+                whole.append(of)
+                starts.append(None if of == size else start)
+        if stage_of(part.source) is not None and tuple(whole) != part.whole:
+            raise self.copied(part)
+        return Load(key(part.source, tuple(whole)), tuple(axes), tuple(starts))
 
     def _axes(self, shape: tuple[int, ...], target: Result, draft: Draft) -> tuple[str, ...]:
         """The axes that an operand spans, by PyTorch's right-aligned broadcasting."""
@@ -278,9 +326,9 @@ def unkey(name: str) -> tuple[str, tuple[int, ...]]:
     return source, tuple(int(d) for d in sizes.split("x")) if sizes else ()
 
 
-def collapsed(shape: tuple[int, ...]) -> tuple[int, ...]:
-    """At most five axes: the leading axes of a longer shape are merged."""
-    extra = len(shape) - MAX_RANK
+def collapsed(shape: tuple[int, ...], most: int = MAX_RANK) -> tuple[int, ...]:
+    """At most so many axes: the leading axes of a longer shape are merged."""
+    extra = len(shape) - most
     return shape if extra <= 0 else (prod(shape[: extra + 1]), *shape[extra + 1 :])
 
 

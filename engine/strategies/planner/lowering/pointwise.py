@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from typing import Any
 
 from dsl.ir import Acc, Call, Expr, Load, Number
@@ -201,7 +202,7 @@ def names(e: Expr | None) -> set[str]:
 
 def rename(e: Expr, to: Mapping[str, str]) -> Expr:
     if isinstance(e, Load):
-        return Load(to.get(e.name, e.name), e.axes)
+        return replace(e, name=to.get(e.name, e.name))
     return Call(e.fn, tuple(rename(a, to) for a in e.args)) if isinstance(e, Call) else e
 
 

@@ -189,7 +189,7 @@ class Build:
         if any(a in sizes for a in e.axes):
             shape = tuple(d for a in e.axes for d in ((sizes[a],) if a in sizes else draft.extent(a)))
             name = self.transform(name, pad=shape)
-        return Load(name, e.axes)
+        return replace(e, name=name)
 
     def stored(self, i: int) -> DType:
         return self.readers.dtype(i)
@@ -356,7 +356,8 @@ class Build:
         self._map(i, draft, self._input(draft))
 
     def _map(self, i: int, draft: Elementwise, x: str) -> None:
-        stage = ir.Map(name=self.lowered.names[i][0], x=Operand(x), **self.tail(i, draft))
+        part = {} if draft.start is None else {"crop": draft.shape, "start": draft.start if any(draft.start) else None}
+        stage = ir.Map(name=self.lowered.names[i][0], x=Operand(x), **part, **self.tail(i, draft))
         self.finish(i, draft, stage, self.types[x].layout)
 
     def _reduction(self, i: int, draft: Reduction) -> None:

@@ -74,11 +74,11 @@ class _Builder:
         if isinstance(stage, Gemm | GroupedGemm | Conv):
             acc, second = self._product(stage)
         elif isinstance(stage, Map):
-            acc, second = stage.x.name, None
+            acc, second = self.expressions.part_of(stage.x.name, stage.crop or (), stage.start or ()), None
         elif isinstance(stage, Normalize) and stage.op == "absmax":
             acc, second = self._scaled_rows(stage)
         else:
-            acc, second = self._own(stage), None
+            acc, second = self._own(stage)
         shape = self.expressions.tensors[acc].shape
         axes = _axes_left(stage, len(self.program.type_of(stage.x.name).shape)) if isinstance(stage, Reduce) else None
         self.expressions.open(axes if axes is not None else axes_of(stage, len(shape)), acc, second)
@@ -149,7 +149,8 @@ class _Builder:
         most = self.expressions.emit("clamp", [most], row, {"min": 2.0**-126})
         return self.expressions.emit("div", [x, most], t, {}, fresh=True), most
 
-    def _own(self, stage: Reduce | Normalize | Pool) -> str:
+    def _own(self, stage: Reduce | Normalize | Pool) -> tuple[str, str | None]:
+        """What the stage computes, and the element before a norm."""
         x = stage.x.name
         t = self.program.type_of(x)
         rank = len(t.shape)
@@ -157,23 +158,23 @@ class _Builder:
             self.expressions.open(axes_of(stage, rank), x, None)
             x = self.expressions.value(stage.of)
         if isinstance(stage, Pool):
-            return self._pool(stage, x, t)
+            return self._pool(stage, x, t), None
         dims = sorted({p for name in stage.over for p in axes_of(stage, rank)[name]})
+        attrs: dict[str, Any]
         if isinstance(stage, Reduce):
             op = {"max": "amax", "min": "amin"}.get(stage.op, stage.op)
             dtype = DType.I32 if op == "argmax" else t.dtype
             shape = tuple(1 if i in dims else d for i, d in enumerate(t.shape) if stage.keepdim or i not in dims)
-            return self.expressions.emit(
-                op, [x], TensorType(dtype, shape), {"dim": dims, "keepdim": stage.keepdim}, fresh=True
-            )
+            attrs = {"dim": dims, "keepdim": stage.keepdim}
+            return self.expressions.emit(op, [x], TensorType(dtype, shape), attrs, fresh=True), None
         op = {"layernorm": "layer_norm", "rmsnorm": "rms_norm", "groupnorm": "group_norm",
               "instancenorm": "instance_norm", "batchnorm": "batch_norm"}.get(stage.op, stage.op)  # fmt: skip
-        attrs: dict[str, Any] = {"eps": stage.eps} if op not in ("softmax", "log_softmax") else {}
+        attrs = {"eps": stage.eps} if op not in ("softmax", "log_softmax") else {}
         if dims:
             attrs["dim"] = dims
         attrs |= {"num_groups": stage.groups} if op == "group_norm" else {}
         attrs |= {"training": False} if op == "batch_norm" else {}
-        return self.expressions.emit(op, [x, *(p.name for p in stage.params)], t, attrs, fresh=True)
+        return self.expressions.emit(op, [x, *(p.name for p in stage.params)], t, attrs, fresh=True), x
 
     def _pool(self, stage: Pool, x: str, t: TensorType) -> str:
         n = len(t.shape) - 2
@@ -209,12 +210,7 @@ class _Builder:
             after = [n for p, d in reversed(list(zip(stage.pad, shape, strict=True))) for n in (0, p - d)]
             shape = stage.pad
             x = graph.emit("constant_pad_nd", [x], TensorType(dtype, shape), {"pad": after, "value": 0})
-        for axis, size in enumerate(stage.crop or ()):
-            if size != shape[axis]:
-                shape = (*shape[:axis], size, *shape[axis + 1 :])
-                x = graph.emit(
-                    "slice", [x], TensorType(dtype, shape), {"dim": axis, "start": 0, "end": size, "step": 1}
-                )
+        x, shape = graph.part_of(x, stage.crop or (), ()), stage.crop or shape
         assert prod(shape) == stage.type.elements
         if stage.type.dtype is not dtype:
             graph.emit("to", [x], stage.type, {"dtype": stage.type.dtype.value}, stage.name)

@@ -30,7 +30,7 @@ from engine.strategies.planner.lowering.lower import NOTHING_MADE, SWAPS, VIEWS,
 from engine.strategies.planner.lowering.rules.losses import LOSSES
 from engine.strategies.planner.lowering.rules.nonproduct import CONVOLUTIONS, NORMALIZATIONS, POOLS, REDUCTIONS
 from engine.strategies.planner.lowering.rules.products import PRODUCTS
-from sol.graph import Op, OpGraph
+from sol.graph import SLICES, Op, OpGraph
 
 _ANCHORS = {*PRODUCTS, *CONVOLUTIONS, *POOLS, *NORMALIZATIONS, *REDUCTIONS, *LOSSES}  # operations that become stages
 Accept = Callable[[Lowered], str | None]  # why no back end takes it, or None
@@ -188,9 +188,9 @@ class _Search:
         )
 
     def _second_results(self) -> None:
-        """Leave out operations with several results that are read, because a stage has one."""
+        """Leave out operations with several results that are read, because a stage has one; a slice is none."""
         for op in self.graph.ops:
-            for name in op.outputs[1:]:
+            for name in op.outputs[1:] if op.op not in SLICES else ():
                 if name in self.graph.readers or name in self.graph.outputs:
                     self.outside.setdefault(op.name, _about(op, "has several results that are read"))
 

@@ -199,7 +199,7 @@ class Line:
     def _configured(self, step: Step, ms: float) -> str:
         t = step.ranked.time
         waves = f"{t.tiles:,} tiles on {self.sms} SMs in {t.waves} wave{'s' if t.waves != 1 else ''}"
-        why = f"{waves}, {min(t.busy, 1.0):.0%} of the SMs' time used, bound by {t.bound_by}; predicted {ms:.3g} ms"
+        why = f"{waves}, {min(t.busy, 1.0):.0%} of the SMs' time used, bound by {t.work_by}; predicted {ms:.3g} ms"
         return why + ("; nvMatmulHeuristics agrees" if step.ranked.advised else "")
 
 

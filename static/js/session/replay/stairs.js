@@ -2,6 +2,7 @@
 // dashed after it, with PyTorch, the limit, and the line at which the rule stops.
 import { CLASS } from "../../marks.js";
 import { times } from "../../format.js";
+import { tr } from "../../texts.js";
 import { launchBinds } from "../words.js";
 
 const HEIGHT = 132, TOP = 14, BOTTOM = 20, LEFT = 10, RIGHT = 92; // px; labels stand to the right
@@ -84,8 +85,8 @@ export function draw(one, run, eps, width, title) {
   picture.append(across(1, "pytorch"));
   if (top !== null) {
     picture.append(across(top, "limit"), across(stop, "stop"));
-    lines.push({ y: y(top), text: `limit ${times(top)}` });
-    if (eps > 0) lines.push({ y: y(stop), text: `stop ${times(stop)}` });
+    lines.push({ y: y(top), text: tr("limit {speedup}", { speedup: times(top) }) });
+    if (eps > 0) lines.push({ y: y(stop), text: tr("stop {speedup}", { speedup: times(stop) }) });
   }
   if (cut < trials.length) {
     picture.append(svg("line", { x1: edge, x2: edge, y1: TOP - 8, y2: HEIGHT - BOTTOM, class: "stairs-cut" }));

@@ -1,7 +1,8 @@
 // "What if": the trials of this session under another stop rule. Two sliders choose eps and the window; the page shows
 // where each class would have ended, what that saves, and what it keeps. The rule is that of sol/budget.py (policy.js).
 import { h } from "../../page.js";
-import { className, count, duration, percent, time, times } from "../../format.js";
+import { className, duration, percent, time, times } from "../../format.js";
+import { around, counted, tr } from "../../texts.js";
 import { recorded, spending } from "./recorded.js";
 import { replay, together } from "./policy.js";
 import { MOST_EPS, STUDY } from "./rule.js";
@@ -11,36 +12,42 @@ const MOST_WINDOW = 24;
 const STEP = 0.05;
 const AMOUNTS = {
   seconds: duration,
-  tokens: (n) => `${n.toLocaleString("en")} tokens`,
+  tokens: (n) => tr("{n} tokens", { n: n.toLocaleString("en") }),
   money: (n) => `$${n.toFixed(2)}`,
 };
 const EMPTY = "Another rule can be tried once a trial has ended in a class with a limit and a baseline.";
 const ABOUT = "The rule is applied to the trials of this session, in their order. It can only end the search " +
   "earlier: the outcome of further trials is unknown.";
 
-const words = ({ eps, w }) => `${percent(eps)}, ${w ? count(w, "trial") : "no limit"}`;
+const trialsIn = (n) => counted(n, "1 trial", "{n} trials");
+const words = ({ eps, w }) => `${percent(eps)}, ${w ? trialsIn(w) : tr("no limit")}`;
 
 function savedWords({ trials_run: run, trials_total: all, costs, speedup_kept: share }) {
-  if (run === all) return `Nothing is saved: this rule runs all ${count(all, "trial")}.`;
+  if (run === all) return tr("Nothing is saved: this rule runs all {trials}.", { trials: trialsIn(all) });
+  const of = (part, whole, ratio) => tr("{part} of {all} ({share})", { part, all: whole, share: percent(ratio) });
   const parts = Object.entries(costs).map(([kind, { total, spent, saved }]) =>
-    `${AMOUNTS[kind](total - spent)} of ${AMOUNTS[kind](total)} (${percent(saved)})`);
-  const trials = `Saved: ${all - run} of ${count(all, "trial")} (${percent((all - run) / all)})`;
-  return `${[trials, ...parts].join(", ")}. ${percent(share)} of the speedup is kept.`;
+    of(AMOUNTS[kind](total - spent), AMOUNTS[kind](total), saved));
+  const saved = [of(all - run, trialsIn(all), (all - run) / all), ...parts].join(", ");
+  return tr("Saved: {parts}. {share} of the speedup is kept.", { parts: saved, share: percent(share) });
 }
 
 /** Where a class ends under the rule, in a sentence. */
 function classWords(one, run, eps, over) {
-  const name = className(one.cls), all = count(run.trials_total, "trial");
-  if (!run.code) return `${name}: the rule does not stop it ${over ? "in" : "so far, after"} ${all}.`;
-  const last = one.trials[run.trials_run - 1].number;
+  const cls = className(one.cls), trials = trialsIn(run.trials_total);
+  if (!run.code)
+    return over ? tr("{cls}: the rule does not stop it in {trials}.", { cls, trials })
+      : tr("{cls}: the rule does not stop it so far, after {trials}.", { cls, trials });
+  const best = time(run.best_ms);
   const why = run.code === "near_limit"
-    ? `within ${percent(eps)} of the limit, ${time(run.best_ms)} against ${time(one.limit)}`
-    : `${count(run.since, "trial")} in a row brought nothing better than ${time(run.best_ms)}`;
+    ? tr("within {eps} of the limit, {best} against {limit}", { eps: percent(eps), best, limit: time(one.limit) })
+    : tr("{trials} in a row brought nothing better than {best}", { trials: trialsIn(run.since), best });
   const [here, whole] = [times(run.speedup), times(run.speedup / run.speedup_kept)];
-  const cost = here === whole ? `none of them is faster than ${here}` : `${here} instead of ${whole}`;
+  const cost = here === whole ? tr("none of them is faster than {speedup}", { speedup: here })
+    : tr("{here} instead of {whole}", { here, whole });
   const rest = run.trials_total - run.trials_run;
-  const end = rest ? `${rest} of its ${all} would not run; ${cost}` : "that is its last trial";
-  return `${name} stops at trial ${last}: ${why}; ${end}.`;
+  const end = rest ? tr("{rest} of its {trials} would not run; {cost}", { rest, trials, cost })
+    : tr("that is its last trial");
+  return tr("{cls} stops at trial {n}: {why}; {end}.", { cls, n: one.trials[run.trials_run - 1].number, why, end });
 }
 
 export class WhatIf {
@@ -61,20 +68,23 @@ export class WhatIf {
     const preset = (id, policy) =>
       h("button", { type: "button", class: "button", id, onclick: () => this.move(policy()) });
     this.presets = [
-      [preset("what-if-own", () => this.own), () => this.own, "This session’s rule"],
-      [preset("what-if-study", () => STUDY), () => STUDY, "The study’s best"],
+      [preset("what-if-own", () => this.own), () => this.own, tr("This session’s rule")],
+      [preset("what-if-study", () => STUDY), () => STUDY, tr("The study’s best")],
     ];
     this.sum = h("p", { class: "what-if-sum", role: "status" });
     this.classes = h("div", { class: "what-if-classes" });
-    const close = h("button", { type: "button", class: "button", id: "what-if-close", onclick }, "Close");
+    const close = h("button", { type: "button", class: "button", id: "what-if-close", onclick }, tr("Close"));
     this.root.replaceChildren(
-      h("header", { class: "pane-head" }, h("h2", {}, "What if it had stopped earlier?"),
+      h("header", { class: "pane-head" }, h("h2", {}, tr("What if it had stopped earlier?")),
         h("span", { class: "pane-note" }, close)),
       h("div", { class: "what-if-rule" },
-        h("label", { for: "what-if-eps" }, "Stop within ", this.says.eps, " of the limit"), this.eps,
-        h("label", { for: "what-if-window" }, "Trials in a row without a better one: ", this.says.window), this.window,
-        h("div", { class: "acts", role: "group", "aria-label": "Known rules" }, this.presets.map(([node]) => node))),
-      this.sum, this.classes, h("p", { class: "caption" }, ABOUT));
+        h("label", { for: "what-if-eps" },
+          around("Stop within {eps} of the limit", "eps", this.says.eps)), this.eps,
+        h("label", { for: "what-if-window" },
+          around("Trials in a row without a better one: {n}", "n", this.says.window)), this.window,
+        h("div", { class: "acts", role: "group", "aria-label": tr("Known rules") },
+          this.presets.map(([node]) => node))),
+      this.sum, this.classes, h("p", { class: "caption" }, tr(ABOUT)));
   }
 
   focus() {
@@ -104,9 +114,9 @@ export class WhatIf {
     this.window.max = Math.max(MOST_WINDOW, this.own?.w ?? 0);
     this.window.value = w;
     this.says.eps.textContent = percent(eps);
-    this.says.window.textContent = w || "no limit";
+    this.says.window.textContent = w || tr("no limit");
     this.eps.setAttribute("aria-valuetext", percent(eps));
-    this.window.setAttribute("aria-valuetext", w ? count(w, "trial") : "no limit");
+    this.window.setAttribute("aria-valuetext", w ? trialsIn(w) : tr("no limit"));
     for (const [node, policy, name] of this.presets) {
       const to = policy();
       node.hidden = !to;
@@ -124,7 +134,7 @@ export class WhatIf {
     this.runs = classes.map((one) => ({ one, run: replay(one, eps, w) }));
     for (const { one, run } of this.runs)
       for (const { number } of one.trials.slice(run.trials_run)) this.notRun.add(number);
-    this.sum.textContent = this.runs.length ? savedWords(together(this.runs.map(({ run }) => run))) : EMPTY;
+    this.sum.textContent = this.runs.length ? savedWords(together(this.runs.map(({ run }) => run))) : tr(EMPTY);
     this.sketch();
   }
 

@@ -1,5 +1,6 @@
 // The button of "what if". Its panel (what_if.js) is loaded when it is opened for the first time.
 import { h } from "../../page.js";
+import { tr } from "../../texts.js";
 import { STUDY } from "./rule.js";
 
 const NONE = new Set();
@@ -48,7 +49,7 @@ export class WhatIfButton {
       this.panel = new WhatIf(this.root, this.place, this.changed, () => this.toggle());
       this.changed();
     } catch {
-      const failed = "This part of the page did not load. Press “What if” twice to try again.";
+      const failed = tr("This part of the page did not load. Press “What if” twice to try again.");
       this.root.replaceChildren(h("p", { class: "empty small" }, failed));
       this.isLoading = false;
     }

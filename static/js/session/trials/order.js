@@ -1,6 +1,7 @@
 // Which trials the list shows, and in which order: a search, a choice and an order, kept in the page's address.
 import { h, debounce } from "../../page.js";
 import { className } from "../../format.js";
+import { tr } from "../../texts.js";
 import { allClasses } from "../reduce.js";
 import { outcome } from "../view.js";
 
@@ -48,14 +49,15 @@ export class Arrangement {
   constructor(root, place, changed) {
     this.place = place;
     const say = (name) => (e) => { place[name] = e.target.value; changed(); };
-    this.order = h("select", { id: "trials-order", "aria-label": "Order of the trials", onchange: say("order") },
-      Object.entries(ORDERS).map(([value, [text]]) => option(value, text)));
-    this.classes = h("optgroup", { label: "Precision class" });
-    this.show = h("select", { id: "trials-show", "aria-label": "Trials to show", onchange: say("show") },
-      h("optgroup", { label: "Outcome" }, Object.entries(SHOWS).map(([value, [text]]) => option(value, text))),
+    this.order = h("select", { id: "trials-order", "aria-label": tr("Order of the trials"), onchange: say("order") },
+      Object.entries(ORDERS).map(([value, [text]]) => option(value, tr(text))));
+    this.classes = h("optgroup", { label: tr("Precision class") });
+    this.show = h("select", { id: "trials-show", "aria-label": tr("Trials to show"), onchange: say("show") },
+      h("optgroup", { label: tr("Outcome") },
+        Object.entries(SHOWS).map(([value, [text]]) => option(value, tr(text)))),
       this.classes);
-    this.find = h("input", { type: "search", id: "trials-find", placeholder: "Find", "aria-label": "Find trials",
-      oninput: debounce(() => say("find")({ target: this.find }), 120) });
+    this.find = h("input", { type: "search", id: "trials-find", placeholder: tr("Find"),
+      "aria-label": tr("Find trials"), oninput: debounce(() => say("find")({ target: this.find }), 120) });
     root.append(this.find, this.show, this.order);
   }
 

@@ -2,7 +2,7 @@
 import { boot, h } from "../../page.js";
 import { className, time, times } from "../../format.js";
 import { mark } from "../../marks.js";
-import { tr } from "../../texts.js";
+import { logged, tr } from "../../texts.js";
 import { counts, STEPS, timeOf } from "../view.js";
 import { builtBy, classWords, describe, doing, failedWord, launchBinds, untimedWords, VERDICT } from "../words.js";
 
@@ -31,8 +31,6 @@ function gapOf(one) {
   return h("span", { title }, tr("· {gap}× limit", { gap: one.judged.gap.toFixed(2) }));
 }
 
-/** A text of the log, which is in English whatever language the page speaks. */
-const logged = (text) => (document.documentElement.lang === "en" ? text : h("span", { lang: "en" }, text));
 const line = (...parts) => h("span", { class: "line" }, ...parts);
 
 /** failed | judged | untimed | running */

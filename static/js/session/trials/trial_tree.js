@@ -2,6 +2,7 @@
 import { $, h } from "../../page.js";
 import { times } from "../../format.js";
 import { mark } from "../../marks.js";
+import { tr } from "../../texts.js";
 import { isLetter } from "../help.js";
 import { timeOf } from "../view.js";
 import { describe, failedWord, untimedWords } from "../words.js";
@@ -13,7 +14,7 @@ export class TrialTree {
   constructor(choose, place) {
     Object.assign(this, { choose, place, key: null });
     const of = { label: (n) => this.label(n), content: (n) => this.content(n), version: (n) => this.version(n) };
-    this.tree = new Tree($("tree"), "Search tree", of, (n, byKey) => {
+    this.tree = new Tree($("tree"), tr("Search tree"), of, (n, byKey) => {
       this.tree.choose(n); // the rest of the page may follow later
       choose(n, byKey);
     });
@@ -61,7 +62,8 @@ export class TrialTree {
 
   label(n) {
     const one = this.view.trials.get(n);
-    return `${describe(one)}${one.parent ? `. From trial ${one.parent}` : ""}${this.isBest(n) ? ". The best" : ""}`;
+    const from = one.parent ? `. ${tr("From trial {n}", { n: one.parent })}` : "";
+    return `${describe(one)}${from}${this.isBest(n) ? `. ${tr("The best")}` : ""}`;
   }
 
   content(n) {
@@ -73,7 +75,7 @@ export class TrialTree {
     return h("div", { class: `node-row${this.fits.has(n) ? "" : " faded"}`, title: this.label(n) },
       h("span", { class: "node-sign" }, mark(one.cls, kind)),
       h("span", { class: "node-what" }, h("b", {}, String(n)), this.isBest(n) ? h("b", { class: "best" }, " ★") : "",
-        this.notRun.has(n) ? h("b", { class: "not-run" }, " ✂") : "", ` ${one.change || "first program"}`),
+        this.notRun.has(n) ? h("b", { class: "not-run" }, " ✂") : "", ` ${one.change || tr("first program")}`),
       h("span", { class: "node-end" }, end));
   }
 }

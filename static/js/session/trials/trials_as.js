@@ -1,5 +1,6 @@
 // The trials as a list or as a tree, which is loaded when it is opened for the first time.
 import { $, h, toast } from "../../page.js";
+import { tr } from "../../texts.js";
 
 const AS = [["", "List"], ["tree", "Tree"]];
 
@@ -8,7 +9,8 @@ export class TrialsAs {
   constructor(choose, place, changed) {
     Object.assign(this, { choose, place, changed, tree: null, isLoading: false });
     this.buttons = AS.map(([as, text]) =>
-      h("button", { type: "button", class: "button", id: `as-${as || "list"}`, onclick: () => this.show(as) }, text));
+      h("button", { type: "button", class: "button", id: `as-${as || "list"}`, onclick: () => this.show(as) },
+        tr(text)));
     $("trials-as").append(...this.buttons);
   }
 
@@ -44,7 +46,7 @@ export class TrialsAs {
       this.changed();
     } catch {
       this.isLoading = false;
-      toast("The tree did not load. Try again in a moment.");
+      toast(tr("The tree did not load. Try again in a moment."));
       this.show("");
     }
   }

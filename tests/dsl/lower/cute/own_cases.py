@@ -29,6 +29,17 @@ CASES = {
         "q: f32[40, 12], k: f32[12], thread: f32[40]", "f32[40, 12]",
         "lane = map(q) { epilogue acc * k[n] + thread[m] }", "lane",
     ),
+    "map_of_two_halves": one(
+        "x: f16[20, 64]", "f16[20, 32]", "y = map(x) { crop 20x32  epilogue silu(acc) * x[m, n + 32] }"
+    ),
+    "map_of_a_part_beside_another": one(
+        "x: f32[3, 11, 40], v: f32[70]", "f32[3, 9, 37]",
+        "y = map(x) { crop 3x9x37  from 0x2x3  epilogue acc - x[b, c + 0, w + 1] + v[n + 33] }",
+    ),
+    "map_of_channels_last": one(
+        "x: f32[3, 24, 9, 11]", "f32[3, 8, 9, 11]",
+        NHWC + "  y = map(t) { crop 3x8x9x11  from 0x16x0x0  store f32 nchw  epilogue acc * t[b, c + 4, h, w] }",
+    ),
     # transforms
     "nhwc_and_back": one(
         "x: f32[3, 13, 9, 11], r: f32[3, 13, 9, 11]", "f32[3, 13, 9, 11]",
@@ -50,6 +61,11 @@ CASES = {
     "permute_inner": one("x: f16[72, 16, 80]", "f16[16, 80, 72]", "y = transform(x) { permute 1x2x0 }"),
     "permute_outer": one("x: f16[72, 16, 80]", "f16[16, 72, 80]", "y = transform(x) { permute 1x0x2 }"),
     "view_permute": one("x: f32[6, 40]", "f32[40, 2, 3]", "y = transform(x) { view 2x3x40  permute 2x0x1 }"),
+    "view_of_channels_last": one(X, "f32[4, 24, 120]", NHWC + "  y = transform(t) { view 4x24x120 }"),
+    "view_of_channels_last_split": one(X, "f32[2, 2, 3, 8, 120]", NHWC + "  y = transform(t) { view 2x2x3x8x120 }"),
+    "view_of_pooled_channels_last": one(
+        X, "f32[4, 24]", NHWC + "  g = pool(t) { op max  window global }\n  y = transform(g) { view 4x24 }"
+    ),
     "pad": one("x: f32[10, 13]", "f16[12, 16]", "y = transform(x) { pad 12x16  to f16 }"),
     "crop": one("x: f32[10, 16]", "f32[8, 13]", "y = transform(x) { crop 8x13 }"),
     "interleave": one(
@@ -82,6 +98,18 @@ CASES = {
         "y = normalize(x, w) { op layernorm  over n  epilogue tanh(acc) }",
     ),
     "rmsnorm": one("x: f32[9, 6, 64], w: f32[64]", "f32[9, 6, 64]", "y = normalize(x, w) { op rmsnorm  over n }"),
+    "norm_and_what_it_read": (
+        "program p(x: f16[9, 6, 64], r: f16[9, 6, 64], w: f16[64]) -> (f16[9, 6, 64], f16[9, 6, 64]) {\n"
+        "  y = normalize(x, w) { op rmsnorm  over w  of acc + r[b, c, w]  also s = acc2 }\n  return y, s\n}\n"
+    ),
+    "softmax_streamed_and_what_it_read": one(
+        "x: f32[3, 40000]", "f32[3, 40000]",
+        "y = normalize(x) { op softmax  over n  of acc * 0.3  epilogue acc + acc2 }",
+    ),
+    "channels_beside_their_norm": one(
+        f"{X}, w: f32[24], b: f32[24]", "f32[4, 24, 10, 12]",
+        "y = normalize(x, w, b) { op groupnorm  groups 3  let t = silu(acc2)  epilogue acc * t + acc2 }",
+    ),
     "absmax": (
         "program p(x: f32[37, 272]) -> (e4m3[37, 272], f32[37]) {\n"
         "  y = normalize(x) { op absmax  over n  also s = row_max(acc2 / 448)  store e4m3  epilogue acc * 448 }\n"

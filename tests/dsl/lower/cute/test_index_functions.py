@@ -8,8 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dsl.ir import NHWC, DType, Load, TensorType
+from dsl.ir.views import view_strides
 from dsl.lower.cute.space import Offset, Space, aligned_vector, index_function, load_strides
-from dsl.lower.cute.transform import view_strides
 
 
 def run(text: str):

@@ -193,3 +193,24 @@ def test_each_mistake_spoils_a_template(form, mistake):
     drawn = pool(source, kind, ("f16",), H200.title)
     right, wrong = (templates.reply_of(form, "", drawn, work, m, random.Random(0)) for m in ("", mistake))
     assert (right != wrong) is (mistake not in (("type", "slow") if kind == "module" else ("cheat",)))
+
+
+def test_a_search_begins_at_the_planners_own_configurations_as_other_roles_propose_them():
+    drawn = pool(PROGRAM, "program", ("f16",), H200.title)
+    template = templates.program_template(drawn[0], H200.title)
+    names = [p["name"] for p in template["parameters"]]
+    listed = "\n".join(
+        f"- {p['name']}: {', '.join(map(str, p['values']))} (default {p['default']})" for p in template["parameters"]
+    )
+    work = Work("Tuning", "program", PROGRAM, H200.title, ("f16",), "", None, 4)
+    reply = templates.reply_of("Tuning", listed, drawn, work, "", random.Random(0))
+    starts = [{s["name"]: str(s["value"]) for s in start["settings"]} for start in reply["starts"]]
+    default = {p["name"]: str(p["default"]) for p in template["parameters"]}
+    texts = [d.text for d in drawn]
+    assert len(starts) == templates.STARTS and starts[0] != starts[1] and default not in starts
+    for start in starts:
+        assert {"tile_m", "tile_n", "tile_k", "schedule"} <= start.keys() <= set(names), "whole configurations"
+        tile = "x".join(start[f"tile_{axis}"] for axis in "mnk")
+        assert any(f"tile {tile}" in text and start["schedule"] in text for text in texts), start
+    space = Space(ProgramTemplate.model_validate(template), H200)
+    assert any(space.config({n: int(v) if v.isdigit() else v for n, v in start.items()}) for start in starts)

@@ -43,9 +43,7 @@ def log():
 
 
 def test_the_record_has_every_part_that_the_study_describes(log):
-    assert asked(log)[:4] == ["propose", "generate", "judge", "edit"] and set(asked(log)) <= {
-        "propose", "generate", "judge", "edit",
-    }  # fmt: skip
+    assert list(dict.fromkeys(asked(log))) == ["propose", "generate", "judge", "edit"]
     (first, *_), nodes = shown(log, "mixture"), shown(log, "node")
     assert [r["chosen"] for r in first["rows"]].count(True) == 1 and "seed" in first["why"]
     assert sum(r["weight"] for r in first["rows"]) == pytest.approx(1, abs=1e-3)
@@ -173,10 +171,13 @@ def test_a_pasted_program_is_the_root():
 KERNEL = "import torch\n\n\nclass ModelNew(Model):\n    pass  # passes, because its hash does\n"
 
 
-def test_the_owner_s_kernel_is_the_root_and_kernels_are_written_from_it():
+def of_a_kernel(**options):
+    """A session that starts from the owner's kernel; each edit is one more comment."""
     number = iter(range(100))
 
     def handler(ask, turn):
+        if ask.role == "opinion":
+            return Reply(json.dumps({"verdict": "No issue", "reason": "it computes all of it"}))
         if ask.role == "judge":
             return Reply(json.dumps({"limit": "memory", "evidence": ["few bytes"], "advice": "read less"}))
         source = f"{KERNEL}# edit {next(number)}\n"
@@ -184,16 +185,26 @@ def test_the_owner_s_kernel_is_the_root_and_kernels_are_written_from_it():
 
     first = [{"program": KERNEL, "form": "kernel", "language": "python", "cls": "f16"}]
     commands = iter([[("try", one) for one in first]])
-    strategy = OptiML(OptimlOptions(start="given"))
+    strategy = OptiML(OptimlOptions(start="given", **options))
     searching = Searching(
         strategy, KernelDevice(), handlers={"ask": handler}, trials=4, control=lambda: next(commands, [])
     )
-    log = searching.run()
+    return searching.run()
+
+
+def test_the_owner_s_kernel_is_the_root_and_kernels_are_written_from_it():
+    log = of_a_kernel()
     proposed = of(log, events.TrialProposed)
     assert proposed[0].by == "owner" and {e.form for e in proposed} == {"kernel"} and proposed[1].parent == 1
     root, *edits = shown(log, "node")
     assert root["trial"] == 1 and root["ruling"] == "accepted" and len(edits) == 4
     assert all(set(n["unknown"]) >= {"memory", "compute", "occupancy"} for n in edits if n["ruling"] != "wrong")
+
+
+def test_with_the_option_each_right_edit_gets_an_opinion():
+    log = of_a_kernel(opinion=True)
+    right = [n["trial"] for n in shown(log, "node")[1:] if n["ruling"] != "wrong"]
+    assert right and [f["trial"] for f in shown(log, "opinion")] == right and not shown(of_a_kernel(), "opinion")
 
 
 def test_without_anything_given_the_session_is_refused():

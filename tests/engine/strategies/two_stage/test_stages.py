@@ -152,6 +152,18 @@ def test_kernels_go_through_the_same_stages_and_the_best_is_repeated_where_times
     assert len(texts) == 12 and len(set(texts)) == 10
 
 
+def test_an_opinion_is_asked_of_the_template_and_not_of_each_of_its_instances():
+    verdict = {"verdict": "No issue", "reason": "it multiplies what it reads"}
+    log, *_ = play(
+        {"generate": [KERNEL], "opinion": [verdict]}, device=KernelDevice(), measured=True, form="kernel", rounds=1,
+        opinion=True,
+    )  # fmt: skip
+    (facts,) = shown(log, "opinion")
+    (template,) = shown(log, "template")
+    assert (facts["trial"], facts["verdict"]) == (template["trial"], "No issue")
+    assert len(shown(log, "search")) == 9
+
+
 @pytest.mark.parametrize("with_template", [True, False])
 def test_preset_configurations_take_the_place_of_the_search(with_template):
     listed = [{"m": 64, "s": 2}, {"m": 256}, {"other": 1}, {"s": 4}]

@@ -80,8 +80,10 @@ def test_the_test_before_says_no_verdict_and_is_answered_once(tested):
         assert "right" not in str(text) and "why" not in str(text)
     tested.answer(late, "roofline/which", "sum")
     assert tested.answer(late, "before:limit", 1).status_code == 409, "after a lesson it is no test before"
+    tested.answer(ada, "after:limit", 1)
+    assert tested.answer(ada, "before:binds", "memory").status_code == 409, "after a verdict it is none either"
     assert tested.answer(ada, "before:limit/x", 1).status_code == 404
-    assert tested.answer(ada, "after:limit", "many").status_code == 422, "it is no number"
+    assert tested.answer(late, "after:limit", "many").status_code == 422, "it is no number"
 
 
 def test_an_answer_is_checked_against_the_form_of_its_seat(tested):
@@ -94,10 +96,9 @@ def test_an_answer_is_checked_against_the_form_of_its_seat(tested):
 def move(room):
     """Ada gains the limit and keeps what binds; Grace loses the limit; Late answers the test after alone."""
     seats = [room.seat(name) for name in ("Ada", "=Grace", "Late")]
-    for number, (before, after) in enumerate(((False, True), (True, False)), 1):
-        for part, right in (("before", before), ("after", after)):
+    for part, rights in (("before", (False, True)), ("after", (True, False))):
+        for number, right in enumerate(rights, 1):
             room.answer(seats[number - 1], f"{part}:limit", room.right(number, part) if right else 12345)
-    for part in ("before", "after"):
         room.answer(seats[0], f"{part}:binds", room.right(1, part, "binds"))
     room.answer(seats[2], "after:limit", room.right(3, "after"))
 

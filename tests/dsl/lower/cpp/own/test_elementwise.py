@@ -40,6 +40,21 @@ def test_map_over_images_in_both_layouts_and_from_one_to_the_other(tmp_path):
     )
 
 
+def test_map_reads_parts_of_a_tensor_in_place(tmp_path):
+    agree(
+        """program p(x: f16[20, 64], odd: f32[3, 11, 40], v: f32[70], image: f32[3, 24, 9, 11], rows: f16[12, 40]) ->
+            (f16[20, 32], f32[3, 9, 37], f32[3, 8, 9, 11], f16[5, 40]) {
+          y = map(x) { crop 20x32  epilogue silu(acc) * x[m, n + 32] }
+          o = map(odd) { crop 3x9x37  from 0x2x3  epilogue acc - odd[b, c + 0, w + 1] + v[n + 33] }
+          last = transform(image) { layout nhwc }
+          i = map(last) { crop 3x8x9x11  from 0x16x0x0  store f32 nchw  epilogue acc * last[b, c + 4, h, w] }
+          r = map(rows) { crop 5x40  from 7x0  epilogue acc + rows[m + 1, n] }
+          return y, o, i, r
+        }""",
+        tmp_path,
+    )
+
+
 def test_layouts_there_and_back_for_few_and_many_channels(tmp_path):
     agree(
         """program p(a: f32[2, 3, 17, 9], b: f16[1, 64, 20, 20], c: f32[2, 70, 66], d: bf16[1, 8, 3, 5, 4],

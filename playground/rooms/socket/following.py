@@ -17,7 +17,7 @@ from channels.generic.websocket import AsyncWebsocketConsumer
 
 from playground.live.viewers import BROKEN, MALFORMED, UNKNOWN, WINDOW_BYTES, WINDOW_EVENTS, acknowledgement
 from playground.live.watched import BATCH_BYTES, BATCH_EVENTS
-from playground.rooms.hub import Hub
+from playground.rooms.socket.hub import Hub
 
 logger = logging.getLogger(__name__)
 

@@ -6,6 +6,8 @@ import pytest
 pytest.importorskip("torch")
 
 from tests.engine.trace.test_edges import graph, ops, refused
+from tests.engine.trace.test_graph import module
+from tests.engine.traced import in_copies
 
 INIT = """\
 self.h = torch.zeros(8, 8)
@@ -75,3 +77,10 @@ def test_a_module_whose_later_calls_compute_something_else_is_refused_with_its_l
 def test_a_state_that_grows_is_refused_with_the_shape_to_start_with():
     bad = refused("self.small = torch.tanh(args[0] + self.small)\nreturn self.small", init=INIT)
     assert bad.code == "writes" and "Start with a tensor of float32 [8, 8]" in bad.reason
+
+
+def test_a_state_that_is_filled_and_then_replaced_needs_no_memory():
+    """torch.export fails over such a tensor while it is fake; real tensors took 30 s for a wide layer."""
+    text = module("self.h.copy_(args[0])\nself.h = torch.tanh(self.h)\nreturn self.h * 2", "torch.randn(8, 8)", INIT)
+    traced = in_copies(text)
+    assert traced.has["fake"] and traced.graph.writes == ("h",) and ops(traced.graph) == ["copy", "tanh", "mul"]

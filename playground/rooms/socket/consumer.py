@@ -6,7 +6,7 @@ that no log holds it. Then {"ack": SEQ} and {"pong": ...}, as on a session's soc
 Server to client, first: {"seat": N}, whose token it is, null for the teacher's. Then {"events": [{seq, kind, t, seat,
 data}...], "last": N, "ended": false}, {"ping": ...}, {"error": ...}.
 A seat also gets {"session": ...} when its newest session changes.
-The teacher also gets {"online": [seat...]} and {"sessions": {seat: {session, state, trials, gap, speedup, kind}}}.
+The teacher also gets {"online": [seat...]} and {"sessions": {seat: {session, state, trials, gap, ms, speedup, kind}}}.
 
 Close codes: 4400 an invalid message, 4403 the token is not valid in this room (any more), 4404 no such room (or it was
 deleted), 4429 the address guesses, 1011 our error: reconnect.
@@ -24,9 +24,9 @@ from playground.live.connections import Readers
 from playground.live.viewers import GUESSING, MALFORMED, MAX_MESSAGE, UNKNOWN
 from playground.models import Room, RoomEvent
 from playground.rooms import log, names, rules, runs
-from playground.rooms.following import LogConsumer
-from playground.rooms.hub import Hub
 from playground.rooms.log import Reader
+from playground.rooms.socket.following import LogConsumer
+from playground.rooms.socket.hub import Hub
 
 REFUSED = 4403
 HELLO_WITHIN = 30.0  # seconds for the first message

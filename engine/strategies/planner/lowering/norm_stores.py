@@ -1,0 +1,74 @@
+"""A norm stores what it reads: h = x + r and norm(h) in one stage where both are needed.
+
+Every block of a transformer adds its result to the residual stream, normalises the sum, and reads the sum again later.
+As two stages the sum is written and read once more; the norm has it in registers (`acc2`) and stores it beside its own
+result. All results of a stage have one element type, so this is for modules in f16 and bf16: in an f32 module the
+sum must keep f32, and the norm's result, which products read, is better rounded as it is stored.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+
+from dsl.ir import Acc, Call, Expr, Load, loads
+from engine.strategies.planner.lowering.drafts import Draft, Elementwise, Normalization, reference
+from engine.strategies.planner.lowering.lowering_context import key, unkey
+
+_HALF = ("f16", "bf16")
+Moved = dict[str, str]
+
+
+def stored_by_norms(drafts: Sequence[Draft], results: list[str], move: Callable[[Draft, Moved], None]) -> list[str]:
+    """Let norms store the sums that they read; returns the module's results by their new references. `move` renames
+    the references that a draft reads."""
+    for j, norm in enumerate(drafts):
+        if not isinstance(norm, Normalization) or not norm.outs or norm.dtype not in _HALF:
+            continue
+        i = _sum_of(drafts, j, results)
+        if i is None:
+            continue
+        whole, before = drafts[i], Load(key(reference(i), norm.shape), norm.names)
+        norm.outs = [_with(e, before, Acc(second=True)) for e in norm.outs]
+        norm.x, norm.of = whole.x, whole.outs[0]
+        moved: Moved = {}
+        if reference(i) in results or any(_reads(later, reference(i)) for later in drafts[j + 1 :]):
+            norm.outs.append(Acc(second=True))
+            moved = {reference(i): reference(j, len(norm.outs) - 1)}
+        for later in drafts[j + 1 :]:
+            move(later, moved)
+        results = [moved.get(r, r) for r in results]
+    return results
+
+
+def _sum_of(drafts: Sequence[Draft], j: int, results: Sequence[str]) -> int | None:
+    """The draft that stores what norm `j` reads, if all that read it come later."""
+    norm = drafts[j]
+    for i, whole in enumerate(drafts):
+        if not isinstance(whole, Elementwise) or len(whole.outs) != 1 or whole.dtype != norm.dtype:
+            continue
+        again = norm.x == whole.x and norm.of == whole.outs[0]
+        if whole.shape != norm.shape or not (again or (norm.x.of == reference(i) and isinstance(norm.of, Acc))):
+            continue
+        readers = [k for k, draft in enumerate(drafts) if k != j and _reads(draft, reference(i))]
+        parts = [x for e in norm.outs for x in loads(e) if unkey(x.name)[0] == reference(i)]
+        in_place = all(x == Load(key(reference(i), norm.shape), norm.names) for x in parts)
+        if (readers or parts or reference(i) in results) and all(k > j for k in readers) and in_place:
+            return i
+    return None
+
+
+def _reads(draft: Draft, name: str) -> bool:
+    of = [draft.of] if hasattr(draft, "of") else []
+    read = {s.of for s in draft.sources} | {unkey(x.name)[0] for e in (*of, *draft.outs) for x in loads(e)}
+    return name in read
+
+
+def _with(e: Expr, old: Expr, new: Expr) -> Expr:
+    """An expression with each `old` in it replaced."""
+    if e == old:
+        return new
+    return replace(e, args=tuple(_with(a, old, new) for a in e.args)) if isinstance(e, Call) else e
+
+
+__all__ = ["stored_by_norms"]
