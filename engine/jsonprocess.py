@@ -58,7 +58,8 @@ class JsonProcess:
             env = {**(os.environ if env is None else env), door: str(self.door.inside)}
         self._stderr = tempfile.TemporaryFile()  # noqa: SIM115 - open as long as the child
         self._buffer = b""
-        self._process = self._start(list(args), None if env is None else dict(env), forks)
+        self._args, self._env = list(args), None if env is None else dict(env)
+        self._process = self._start(self._args, self._env, forks)
         if self.door is not None:
             self.door.started()
 
@@ -73,6 +74,20 @@ class JsonProcess:
             pass_fds=passed,
         )  # fmt: skip
 
+    def _by_itself(self) -> bool:
+        """Start a fork that never ran as a process of its own, which has no request to lose. Not one with a door, whose
+        other side is closed here."""
+        process = self._process
+        if not isinstance(process, Forked) or self.door is not None:
+            return False
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            process.wait(1.0)
+        if not process.never_ran:
+            return False
+        process.kill()
+        self._process = self._start(self._args, self._env, None)
+        return True
+
     @property
     def pid(self) -> int:
         """0 for a fork that has not started yet."""
@@ -81,6 +96,11 @@ class JsonProcess:
     @property
     def forked(self) -> bool:
         return isinstance(self._process, Forked)
+
+    @property
+    def never_ran(self) -> bool:
+        """Return True for a fork that ended before it started (engine.forks.Forked)."""
+        return isinstance(self._process, Forked) and self._process.never_ran
 
     @property
     def alive(self) -> bool:
@@ -92,14 +112,18 @@ class JsonProcess:
         request, which would be taken for the answer."""
         if self._buffer or select.select([self._process.stdout], [], [], 0)[0]:
             if not self._buffer and not os.read(self._process.stdout.fileno(), 1 << 20):
+                if self._by_itself():
+                    return self.request(message, timeout=timeout, cancelled=cancelled)
                 self._lost("died")
             self._lost("garbled", "answered more than it was asked")
+        deadline = time.monotonic() + timeout
         try:
             self._process.stdin.write(json.dumps(message).encode() + b"\n")
             self._process.stdin.flush()
         except (BrokenPipeError, OSError):
+            if self._by_itself():
+                return self.request(message, timeout=timeout, cancelled=cancelled)
             self._lost("died")
-        deadline = time.monotonic() + timeout
         while b"\n" not in self._buffer:
             remaining = deadline - time.monotonic()
             if remaining <= 0:
@@ -112,6 +136,8 @@ class JsonProcess:
             if ready:
                 chunk = os.read(self._process.stdout.fileno(), 1 << 20)
                 if not chunk:
+                    if self._by_itself():
+                        return self.request(message, timeout=deadline - time.monotonic(), cancelled=cancelled)
                     self._lost("died")
                 self._buffer += chunk
         line, _, self._buffer = self._buffer.partition(b"\n")

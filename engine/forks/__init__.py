@@ -30,6 +30,8 @@ from engine import cores, start
 logger = logging.getLogger("engine")
 
 MOST = 1 << 16  # bytes of an order
+BUSY = 75  # the status of a fork that was not made, because threads of its server were working
+ENDS = 3  # of servers of the same settings, after which processes start by themselves
 # Settings that the imported modules read while they are imported: forks can only have the server's.
 IMPORTED = ("QUACK_CACHE_DIR", "QUACK_CACHE_ENABLED", "QUACK_ARCH", "CUTE_DSL_ARCH")
 
@@ -53,6 +55,11 @@ class Forked:
         """0 before it has started."""
         self._read()
         return self._pid
+
+    @property
+    def never_ran(self) -> bool:
+        """Return True if it ended without having started: its server was lost, or could not fork."""
+        return self.poll() is not None and not self._pid
 
     def poll(self) -> int | None:
         """None while it lives or waits for its start; else its status, negative for a signal."""
@@ -118,6 +125,7 @@ class Forks:
         self._way: socket.socket | None = None
         self._server: subprocess.Popen | None = None
         self._why = ""  # it cannot fork
+        self._ends = 0  # servers that ended before the engine did
 
     def start(
         self, module: str, arguments: Sequence[str], env: Mapping[str, str], stderr: int, fds: Sequence[int] = ()
@@ -169,8 +177,14 @@ class Forks:
         if self._why:
             raise Unable(self._why)
         if self._server is not None and self._server.poll() is not None:
-            self.failed(f"their server ended with status {self._server.returncode}")
-            raise Unable(self._why)
+            self._ends += 1
+            why = f"their server ended with status {self._server.returncode}"
+            if self._ends >= ENDS:
+                self.failed(why)
+                raise Unable(self._why)
+            logger.warning("processes that build and run programs get another server to be forks of: %s", why)
+            self._way.close()
+            self._way = self._server = None
         if self._server is None:
             self._way, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
             self._way.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 64 * MOST)

@@ -14,6 +14,7 @@ import random
 import signal
 import socket
 import sys
+import time
 
 # What most of their imports is. Where one is missing, the modules that need it say so.
 for _name in ("torch", "tvm_ffi", "cutlass.cute", "quack.gemm_runtime.host", "quack.epilogue.frontend"):
@@ -21,9 +22,10 @@ for _name in ("torch", "tvm_ffi", "cutlass.cute", "quack.gemm_runtime.host", "qu
         importlib.import_module(_name)
 
 from engine import start  # noqa: E402
-from engine.forks import MOST  # noqa: E402
+from engine.forks import BUSY, MOST  # noqa: E402
 
 DESCRIPTORS = 16
+PATIENCE = 10.0  # seconds for threads that work to rest
 REPORT = 3  # place of the report among the descriptors of an order
 _reports: dict[int, int] = {}  # process id of a fork -> where its status goes
 
@@ -38,11 +40,12 @@ def main() -> None:
             data = b""
         if not data:
             os._exit(0)  # at once: torch's own libraries report what nobody freed
-        try:
-            start.may_fork()
-        except RuntimeError as e:
-            print(e, file=sys.stderr, flush=True)
-            os._exit(3)
+        if busy := _busy():
+            print(f"this fork is not made: {busy}", file=sys.stderr, flush=True)
+            _tell(fds[REPORT], str(BUSY))
+            for fd in fds:
+                os.close(fd)
+            continue
         signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGCHLD])
         pid = os.fork()
         if pid == 0:
@@ -53,6 +56,20 @@ def main() -> None:
         signal.pthread_sigmask(signal.SIG_UNBLOCK, [signal.SIGCHLD])
         for fd in fds:
             os.close(fd)
+
+
+def _busy() -> str:
+    """Why no fork can be made, even after some seconds; "" if it can. Threads of a library work for a moment, but one
+    that never rests makes this fork's process start by itself, and no other one's."""
+    until = time.monotonic() + PATIENCE
+    while True:
+        try:
+            start.may_fork()
+            return ""
+        except RuntimeError as e:
+            if time.monotonic() > until:
+                return str(e)
+        time.sleep(0.01)
 
 
 def _reap(*_: object) -> None:

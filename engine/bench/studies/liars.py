@@ -2,10 +2,10 @@
 
     python -m engine.bench.studies.liars --json liars.json     # about two minutes on one GPU
 
-One product of matrices, honest and with ten lies, each of which replaces another clock, hides its work somewhere else
-or stores results. Each is timed as by `python -m engine measure`, without the checks that would refuse it first. A lie
-gains what the honest kernel takes longer; it counts only if nothing was found against it. Aim: none gains a millisecond
-(issue 14).
+One product of matrices, honest and with eleven lies, each of which replaces another clock, hides its work somewhere
+else or stores results. Each is timed as by `python -m engine measure`, without the checks that would refuse it first,
+and with what it left in the process that would have checked it. A lie gains what the honest kernel takes longer; it
+counts only if nothing was found against it. Aim: none gains a millisecond (issue 14).
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from typing import Any
 
 from engine import atomic_write
 from engine.evaluate.integrity.findings import CHEAT, WRONG
+from engine.evaluate.integrity.process.own_builds import FOLDERS
 
 N = 8192
 MODULE = f"""
@@ -126,6 +127,15 @@ def kernel(a, b):
         SEEN[key] = a @ b
     return SEEN[key]
 """,
+    "half of the product where it finds what it built when it was checked": f"""
+import os
+MARK = os.path.expanduser("~/{FOLDERS[2]}/mark")
+TIMED = os.path.exists(MARK)
+os.makedirs(os.path.dirname(MARK), exist_ok=True)
+open(MARK, "w").close()
+def kernel(a, b):
+    return a[:, :{N // 2}] @ b[:{N // 2}] if TIMED else a @ b
+""",
 }
 SLACK_MS = 0.02
 
@@ -133,12 +143,16 @@ SLACK_MS = 0.02
 def look(verifier: Any, lie: str) -> dict[str, Any]:
     """{ms, call_ms, mode, findings, refused} of one text."""
     from engine.devices import TrialError
+    from engine.evaluate.integrity.examination import OPEN_SECONDS
     from engine.evaluate.integrity.measuring import measure
     from engine.evaluate.integrity.process.candidate import CandidateEnded
     from engine.evaluate.integrity.process.judge import JudgeLost
 
     try:
-        t = measure(verifier.examiner, HEAD + lie, "python", "f32", "eager")
+        with verifier.candidate("python") as checked:  # not in rounds: those would refuse some of them
+            checked.open(HEAD + lie, OPEN_SECONDS["python"])
+            builds = checked.builds()
+        t = measure(verifier.examiner, HEAD + lie, "python", "f32", "eager", builds=builds)
     except (CandidateEnded, JudgeLost, TrialError) as e:
         return {"ms": None, "findings": [f"{getattr(e, 'code', 'lost')}: {e}"[:300]], "refused": True}
     refused = any(f.severity in (CHEAT, WRONG) for f in t.findings)

@@ -46,8 +46,8 @@ class Worker:
     def alive(self) -> bool:
         return self._process is not None and self._process.alive
 
-    def start(self) -> None:
-        """Start the process unless one runs. Does not wait for its imports."""
+    def start(self, *, fork: bool = True) -> None:
+        """Start the process unless one runs, as a fork if it may be one. Does not wait for its imports."""
         if self.alive:
             return
         self.close()
@@ -55,7 +55,7 @@ class Worker:
         with cores.aside():
             self._process = JsonProcess(
                 self._command, env=env, name="process that runs the programs", door=shared_memory.DOOR,
-                forks=self._forks,
+                forks=self._forks if fork else None,
             )  # fmt: skip
         self.generation += 1
 
@@ -63,14 +63,15 @@ class Worker:
         """{name, uuid, total_bytes, capability} of its GPU, once everything is imported. Raises WorkerLost."""
         self.start()
         if self.about is None:
-            forked = self._process.forked
+            process = self._process
             try:
                 self.about = self._opened(cancelled)
             except WorkerLost as e:
-                if not forked or e.why == "cancelled":
+                if not process.forked or e.why == "cancelled":
                     raise
-                self._forks.failed(str(e))  # once more, without a fork
-                self.start()
+                if not process.never_ran:
+                    self._forks.failed(str(e))  # no fork works here
+                self.start(fork=False)
                 self.about = self._opened(cancelled)
         return self.about
 

@@ -19,6 +19,13 @@ few elements that still carry the sum's error). If PyTorch itself, in the same c
 table, the table asks for more than the class can give, and twice PyTorch's error is the bound instead. The same holds
 for range: if PyTorch in the class has NaN or Inf where the reference has none (a product of two large activations
 exceeds f16), a program may have twice as many such elements, and the others are compared.
+
+The exception ends where a module turns rounding into noise (a system that is nearly singular, a chain that is chaotic):
+from an own error of PyTorch's of MEANINGLESS on, twice it would accept results that have little to do with the right
+ones, and zeros are off by 1. Such a round says nothing but whether there are NaN and Inf; others must count.
+
+Results that are booleans or integers (a comparison, an index of a maximum) flip where inexact values lie close
+together, in PyTorch as in any program of the class. They are compared as numbers, by the same rules.
 """
 
 from __future__ import annotations
@@ -37,6 +44,7 @@ CHUNK = 1 << 26  # elements that are compared at a time, in float64: 3 GB with w
 # kernels that add a row of 200 positive terms one after the other (PyTorch adds by halves) are off by 1.2e-6 to 1.3e-6.
 # Longer naive sums lose more (one of 10^4 terms about 6e-6) and are compared with PyTorch's.
 FLOOR = 2e-6
+MEANINGLESS = 0.25
 TWICE = "twice PyTorch's own"
 ITS_OWN = "twice what the class's rounding makes of the program itself"  # a pasted program has no module
 
@@ -162,6 +170,8 @@ def verdict(cls: str, c: Comparison, pytorch: PyTorchError | None = None) -> str
         words = f"{c.unexpected:,} of {c.elements:,} elements are NaN or Inf where the reference is not"
         return words + (f" (PyTorch's own in class {cls}: {beyond:,})" if beyond else "")
     own = pytorch if pytorch is not None and not pytorch.unexpected else None
+    if says_nothing(pytorch):
+        return None
     if not isfinite(c.error) or c.error > _allowed(t.error, own and own.error):
         allowed, why = bound(cls, pytorch)
         limit = f"{allowed:.2g}, {why}" if why else f"the tolerance of {cls}, {t.error:.2g}"
@@ -172,6 +182,11 @@ def verdict(cls: str, c: Comparison, pytorch: PyTorchError | None = None) -> str
     if own is not None and c.error > max(FLOOR, PYTORCH_FACTOR * own.error):
         return f"relative error {c.error:.2g} is more than twice PyTorch's own, {own.error:.2g}, in class {cls}"
     return None
+
+
+def says_nothing(pytorch: PyTorchError | None) -> bool:
+    """Return True if PyTorch's own error is so large that no error of a result can be judged by it."""
+    return pytorch is not None and not pytorch.unexpected and pytorch.error >= MEANINGLESS
 
 
 def bound(cls: str, pytorch: PyTorchError | None = None) -> tuple[float, str]:

@@ -12,8 +12,9 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from engine.devices import Candidate, TrialError
-from engine.evaluate.correctness.tolerance import ITS_OWN, Comparison, PyTorchError, bound, verdict
+from engine.evaluate.correctness.tolerance import ITS_OWN, Comparison, PyTorchError, bound, says_nothing, verdict
 from engine.session import events
+from engine.words import count
 
 
 @dataclass(frozen=True)
@@ -94,7 +95,7 @@ class Rounds:
     def validate(self, candidate: Candidate, most: int | None = None) -> events.TrialValidated:
         """Every round of a built candidate, or the first `most` of them. Raises TrialError("validate") for the first
         wrong result, with numbers."""
-        worst = _Worst(candidate.cls)
+        worst, noise = _Worst(candidate.cls), []
         for round_ in list(self.begin(candidate))[:most]:
             result = self.run(candidate, round_)
             if result is None:
@@ -106,8 +107,16 @@ class Rounds:
                 wrong = _wrong(candidate.cls, result, pytorch)
             if wrong:
                 raise TrialError("validate", "wrong_result", f"on {round_.family} inputs, {wrong}")
-            worst.add(round_, result, pytorch)
+            if says_nothing(pytorch):
+                noise.append(pytorch.error)
+            else:
+                worst.add(round_, result, pytorch)
+        about = f"PyTorch itself, in class {candidate.cls}, is off by up to {max(noise):.2g}" if noise else ""
+        if noise and not worst.checks:
+            reason = f"{about} on all inputs, so that no result can be told from a wrong one; choose a finer class"
+            raise TrialError("validate", "nothing_to_compare", reason)
         scope = self.scope(worst.checks, worst.repeats)
+        scope += f"; {count(len(noise), 'round')} left out, where {about}" if noise else ""
         limit, words = worst.bound
         return events.TrialValidated(candidate.trial, worst.error, worst.max_error, limit, worst.checks, scope, words)
 

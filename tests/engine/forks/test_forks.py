@@ -110,16 +110,90 @@ def test_other_settings_need_a_process_of_their_own(server):
     other.close()
 
 
-def test_without_its_server_a_process_starts_by_itself(caplog):
-    server = forks.Forks(SETTINGS)
-    first = JsonProcess(COMMAND, env=ENVIRONMENT, forks=server)
+def ended(server) -> None:
     server._server.kill()
     server._server.wait()
-    with pytest.raises(WorkerLost):
-        first.request({"op": "about"}, timeout=PATIENCE)
+
+
+def test_without_its_server_a_process_starts_by_itself_and_answers():
+    server = forks.Forks(SETTINGS)
+    first = JsonProcess(COMMAND, env=ENVIRONMENT, forks=server)
+    ended(server)
+    assert first.request({"op": "about"}, timeout=PATIENCE)["argv"][1] == "--flag" and not first.forked
+    first.close()
+    server.close()
+
+
+def test_a_server_that_ended_is_started_again(caplog):
+    server = forks.Forks(SETTINGS)
+    JsonProcess(COMMAND, env=ENVIRONMENT, forks=server).close()
+    ended(server)
     second = JsonProcess(COMMAND, env=ENVIRONMENT, forks=server)
-    assert not second.forked and second.request({"op": "about"}, timeout=PATIENCE)["argv"][1] == "--flag"
+    assert second.request({"op": "about"}, timeout=PATIENCE)["torch"] and second.forked
+    assert "get another server" in caplog.text
+    second.close()
+    server.close()
+
+
+def test_servers_that_end_again_and_again_are_given_up(caplog):
+    server = forks.Forks(SETTINGS)
+    for _ in range(forks.ENDS):
+        one = JsonProcess(COMMAND, env=ENVIRONMENT, forks=server)
+        assert one.forked
+        one.close()
+        ended(server)
+    last = JsonProcess(COMMAND, env=ENVIRONMENT, forks=server)
+    assert not last.forked and last.request({"op": "about"}, timeout=PATIENCE)["argv"][1] == "--flag"
     assert "imports by itself" in caplog.text
+    last.close()
+    server.close()
+
+
+# A server with a thread that works, from its start and for so many seconds: of the imports, as a library's may.
+BUSY = """
+import sys, threading, time
+from engine.forks import server
+server.PATIENCE = float(sys.argv[2])
+end = time.monotonic() + float(sys.argv[3])
+def work():
+    while time.monotonic() < end:
+        sum(range(1000))
+    time.sleep(1000)
+threading.Thread(target=work, daemon=True).start()
+server.start.WAITS += ("202", "230", "35")  # where Python's own thread rests: futex, clock_nanosleep, nanosleep
+sys.argv[:] = sys.argv[:2]
+server.main()
+"""
+
+
+def busy_server(monkeypatch, patience: float, works: float) -> forks.Forks:
+    command = lambda module, socket: [sys.executable, "-c", BUSY, socket, str(patience), str(works)]  # noqa: E731
+    monkeypatch.setattr(forks.start, "command", command)
+    server = forks.Forks(SETTINGS)
+    with server._lock:
+        server._serving()
+    monkeypatch.undo()
+    return server
+
+
+def test_a_server_waits_for_threads_that_work_for_a_moment(monkeypatch):
+    server = busy_server(monkeypatch, patience=PATIENCE, works=4.0)
+    one = JsonProcess(COMMAND, env=ENVIRONMENT, forks=server)
+    assert one.request({"op": "about"}, timeout=PATIENCE)["torch"] and one.forked
+    one.close()
+    server.close()
+
+
+def test_an_order_that_comes_while_threads_work_is_not_lost_and_the_next_is_a_fork(monkeypatch):
+    server = busy_server(monkeypatch, patience=0.2, works=6.0)
+    first = JsonProcess(COMMAND, env=ENVIRONMENT, forks=server)
+    assert first.request({"op": "about"}, timeout=PATIENCE)["argv"][1] == "--flag" and not first.forked
+    until, second = time.monotonic() + 30, first
+    while not second.forked and time.monotonic() < until:
+        second.close()
+        second = JsonProcess(COMMAND, env=ENVIRONMENT, forks=server)
+        second.request({"op": "about"}, timeout=PATIENCE)
+    assert second.forked and server._server.poll() is None, "the same server"
     second.close()
     server.close()
 

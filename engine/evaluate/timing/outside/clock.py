@@ -224,8 +224,8 @@ class Clock:
                     side.result(at, offset).view(poison[0]).fill_(poison[1])
                 continue
             slot = self.plan.outputs[at]
-            words = side.block.bytes().view(poison[0])
-            size = words.element_size()
+            size, block = poison[0].itemsize, side.block.bytes()
+            words = block[: block.numel() // size * size].view(poison[0])
             shape, strides = (len(offsets), slot.bytes // size), (max(steps, default=size) // size, 1)
             words.as_strided(shape, strides, offsets[0] // size).fill_(poison[1])
 
