@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import keyword
 import re
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from math import prod
 
@@ -35,7 +36,7 @@ from engine.strategies.planner.lowering.drafts import (
     stage_of,
 )
 from engine.strategies.planner.lowering.lowering_context import LoweringContext, blamed, key, refuse, unkey
-from engine.strategies.planner.lowering.rules.losses import LOSSES, expanded
+from engine.strategies.planner.lowering.rules.composites import COMPOSITES, LOSSES, expanded
 from engine.strategies.planner.lowering.rules.nonproduct import (
     CONVOLUTIONS,
     NORMALIZATIONS,
@@ -48,10 +49,11 @@ from engine.strategies.planner.lowering.rules.nonproduct import (
 )
 from engine.strategies.planner.lowering.rules.products import PRODUCTS, product
 from engine.words import class_name
-from sol.graph import OpGraph
+from sol.graph import Op, OpGraph
 
 SWAPS = ("transpose", "permute", "t", "mT", "numpy_T")
-VIEWS = (*SWAPS, "view", "reshape", "_unsafe_view", "unsqueeze", "squeeze", "flatten", "unflatten", "expand", "select")
+VIEWS = (*SWAPS, "view", "reshape", "_unsafe_view", "unsqueeze", "squeeze", "flatten", "unflatten", "expand",
+         "expand_as", "select")  # fmt: skip
 IDENTITIES = (
     *("contiguous", "clone", "detach", "alias", "lift_fresh_copy", "to", "_to_copy", "type_as"),
     *("dropout", "alpha_dropout", "feature_dropout", "native_dropout"),
@@ -76,7 +78,7 @@ def covered() -> tuple[tuple[str, str], ...]:
         ("products", ", ".join(n for n in PRODUCTS if n not in _SPELLINGS)),
         ("convolutions", "conv and conv_transpose, 1d to 3d"),
         ("pools", "max, avg"),
-        ("reductions", ", ".join(n for n in REDUCTIONS if n not in _SPELLINGS)),
+        ("reductions", ", ".join([*(n for n in REDUCTIONS if n not in _SPELLINGS), "linalg_vector_norm"])),
         ("normalisations", ", ".join(NORMALIZATIONS)),
         ("losses", ", ".join(LOSSES)),
         ("arithmetic", ", ".join(_ARITHMETIC)),
@@ -161,16 +163,32 @@ def _value(walk: LoweringContext) -> Value:
         if op.attrs.get("train") or op.attrs.get("training"):
             raise walk.refuse("is active in training mode; call `.eval()` semantics are what is optimised here")
         return walk.arguments()[0]
+    rule = _rule(op)
+    if rule is None:
+        raise without_rule(op)
+    if rule in (reduction, normalization) and op.op != "batch_norm":
+        _refuse_expanded(walk)
+    return rule(walk)
+
+
+def _rule(op: Op) -> Callable[[LoweringContext], Value] | None:
     rules = (
         (VIEWS, _view), (PRODUCTS, product), (CONVOLUTIONS, convolution), (POOLS, pool),
         (NORMALIZATIONS, normalization), (pointwise.OPS, _pointwise), (REDUCTIONS, reduction),
     )  # fmt: skip
-    for names, rule in rules:
-        if op.op in names:
-            if rule in (reduction, normalization) and op.op != "batch_norm":
-                _refuse_expanded(walk)
-            return rule(walk)
-    raise walk.refuse("is not covered yet", covered())
+    if op.op in ("max", "min") and len(op.inputs) == 2:  # of two tensors, element by element
+        return _pointwise
+    return next((rule for names, rule in rules if op.op in names), None)
+
+
+def has_rule(op: Op) -> bool:
+    """Return False for an operation that no program can hold, whatever is around it."""
+    return op.op in IDENTITIES or op.op in COMPOSITES or _rule(op) is not None
+
+
+def without_rule(op: Op) -> SessionRefused:
+    """The refusal of an operation that has no rule."""
+    return refuse(op, "is not covered yet", covered())
 
 
 def _refuse_expanded(walk: LoweringContext) -> None:
@@ -189,7 +207,7 @@ def _view(walk: LoweringContext) -> Value:
         leaf = walk.leaf(value)
         order = _permutation(op, len(leaf.shape))
         return Leaf(leaf.source, leaf.base, tuple(leaf.order[i] for i in order))
-    if op.op == "expand":  # broadcasting: the reader sees the sizes
+    if op.op in ("expand", "expand_as"):  # broadcasting: the reader sees the sizes
         return walk.leaf(value)
     if op.op == "select" and value.shape[int(op.attrs["dim"])] != 1:
         raise walk.refuse("of one of several is not covered yet")
@@ -234,7 +252,7 @@ class _Finish:
 
     def run(self) -> Lowered:
         needed = self._reachable()
-        used = sorted({stage_of(r) for r in needed})
+        used = self._in_order({stage_of(r) for r in needed})
         moved: dict[str, str] = {}
         for new, old in enumerate(used):
             parts = sorted(part_of(r) for r in needed if stage_of(r) == old)
@@ -246,7 +264,7 @@ class _Finish:
             for source in stage.sources:
                 self._parameter(source.of, source.shape)
         for stage in stages:
-            for expr in _expressions(stage):
+            for expr in stage.expressions:
                 for name in pointwise.names(expr):
                     self._parameter(*unkey(name))
         keys = dict(sorted(self.keys.items(), key=lambda item: self._rank(item[0][0])))
@@ -284,6 +302,21 @@ class _Finish:
             todo += [x for x in read if stage_of(x) is not None]
         return seen
 
+    def _in_order(self, used: set[int]) -> list[int]:
+        """The stages in the order of their drafts, but a copy that was drafted after its reader before it."""
+        out: dict[int, None] = {}
+
+        def add(at: int) -> None:
+            before = {stage_of(r) for r in self.drafts[at].read()} & used
+            for other in sorted(before - out.keys()):
+                add(other)
+            out[at] = None
+
+        for at in sorted(used):
+            if at not in out:
+                add(at)
+        return list(out)
+
     def _parameter(self, tensor: str, shape: tuple[int, ...]) -> None:
         if stage_of(tensor) is None and (tensor, shape) not in self.keys:
             t = self.graph.tensors[tensor]
@@ -303,10 +336,6 @@ class _Finish:
         if tensor in self.graph.inputs:
             return (0, self.graph.inputs.index(tensor))
         return (1, list(self.graph.tensors).index(tensor))
-
-
-def _expressions(stage: Draft) -> list[Expr]:
-    return [*([stage.of] if isinstance(stage, Reduction | Normalization) else []), *stage.outs]
 
 
 def _move(stage: Draft, moved: dict[str, str]) -> None:
