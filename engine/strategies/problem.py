@@ -259,11 +259,13 @@ class _Lowering:
         once."""
         if self.problem.cancelled():
             raise Cancelled
-        plain = to_text(lowered.program(cls))
+        named = replace(lowered, name="p")
+        plain = to_text(named.program(cls))
         if (cls, plain) not in self._opened:
             reasons: list[str] = []
-            self._opened[cls, plain] = structures(lowered, cls, self.hardware, reasons), reasons
-        return self._opened[cls, plain]
+            self._opened[cls, plain] = structures(named, cls, self.hardware, reasons), reasons
+        own, reasons = self._opened[cls, plain]
+        return [s.named(lowered.name) for s in own], reasons
 
     def _algebraic(self) -> list[Part]:
         """The module with less work than it asks for, as separate parts."""

@@ -16,10 +16,7 @@ from tests.engine import planning  # noqa: E402
 from tests.engine.small_modules import names_of  # noqa: E402
 
 STAYS = {  # PyTorch, beside the regions
-    "convnext_block": ["add"],
     "grouped_attention": ["repeat_interleave", "repeat_interleave"],
-    "patch_embedding": ["add"],
-    "token_mixer": ["add"],
     "unet_up_block": ["cat"],
 }
 

@@ -16,9 +16,11 @@ engine.strategies.planner.lowering.pipeline renames them.
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
+from itertools import pairwise
+from math import prod
 
 from dsl.axes import SPATIAL
-from dsl.ir import Acc, Expr
+from dsl.ir import Acc, Expr, loads
 from sol.graph import Op
 
 
@@ -44,6 +46,23 @@ class Leaf:
         """Return True if the tensor is in memory order; axes of size 1 do not count."""
         real = [i for i in self.order if self.base[i] != 1]
         return real == sorted(real)
+
+    def merged(self) -> Leaf:
+        """The same elements in the same order, with the fewest axes: without those of size 1, and with axes that lie
+        side by side in memory and stay side by side as one."""
+        runs: list[list[int]] = []
+        real = [i for i, d in enumerate(self.base) if d != 1]
+        after = dict(pairwise(real))  # axis -> the next one in memory
+        for i in (i for i in self.order if self.base[i] != 1):
+            if runs and after.get(runs[-1][-1]) == i:
+                runs[-1].append(i)
+            else:
+                runs.append([i])
+        in_memory = sorted(runs)
+        return Leaf(
+            self.source, tuple(prod(self.base[i] for i in run) for run in in_memory),
+            tuple(in_memory.index(run) for run in runs),
+        )  # fmt: skip
 
     def swapped(self) -> Leaf:
         """The last two axes exchanged."""
@@ -111,6 +130,15 @@ class Draft:
     @property
     def sources(self) -> tuple[Source, ...]:
         return ()
+
+    @property
+    def expressions(self) -> list[Expr]:
+        """The stored expressions, and the one before a reduction or normalisation."""
+        return self.outs
+
+    def read(self) -> set[str]:
+        """References of all tensors that the stage reads."""
+        return {s.of for s in self.sources} | {x.name.rpartition("@")[0] for e in self.expressions for x in loads(e)}
 
 
 def image_names(rank: int) -> tuple[str, ...]:
@@ -193,6 +221,10 @@ class Reduction(Draft):
     inside: tuple[str, ...] = ()  # the axes of x, by which `of` reads
 
     @property
+    def expressions(self) -> list[Expr]:
+        return [self.of, *self.outs]
+
+    @property
     def names(self) -> tuple[str, ...]:
         return tuple(n for n in self.inside if n not in self.over)
 
@@ -212,6 +244,10 @@ class Normalization(Draft):
     of: Expr = field(default_factory=Acc)
     groups: int = 1
     eps: float = 1e-5
+
+    @property
+    def expressions(self) -> list[Expr]:
+        return [self.of, *self.outs]
 
     @property
     def sources(self) -> tuple[Source, ...]:

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import keyword
 import re
+from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from math import prod
@@ -38,8 +39,8 @@ from engine.strategies.planner.lowering.drafts import (
 )
 from engine.strategies.planner.lowering.lowering_context import LoweringContext, blamed, key, refuse, unkey
 from engine.strategies.planner.lowering.norm_stores import stored_by_norms
+from engine.strategies.planner.lowering.rules.composites import COMPOSITES, LOSSES, expanded
 from engine.strategies.planner.lowering.rules.gates import GATES, without_gates
-from engine.strategies.planner.lowering.rules.losses import LOSSES, expanded
 from engine.strategies.planner.lowering.rules.nonproduct import (
     CONVOLUTIONS,
     NORMALIZATIONS,
@@ -52,12 +53,11 @@ from engine.strategies.planner.lowering.rules.nonproduct import (
 )
 from engine.strategies.planner.lowering.rules.products import PRODUCTS, product
 from engine.strategies.planner.lowering.rules.slices import slices
+from engine.strategies.planner.lowering.rules.views import VIEWS, view
 from engine.strategies.planner.lowering.rules.written_norms import recognised
 from engine.words import class_name
-from sol.graph import SLICES, OpGraph
+from sol.graph import SLICES, Op, OpGraph
 
-SWAPS = ("transpose", "permute", "t", "mT", "numpy_T")
-VIEWS = (*SWAPS, "view", "reshape", "_unsafe_view", "unsqueeze", "squeeze", "flatten", "unflatten", "expand", "select")
 IDENTITIES = (
     *("contiguous", "clone", "detach", "alias", "lift_fresh_copy", "to", "_to_copy", "type_as"),
     *("dropout", "alpha_dropout", "feature_dropout", "native_dropout"),
@@ -82,7 +82,7 @@ def covered() -> tuple[tuple[str, str], ...]:
         ("products", ", ".join(n for n in PRODUCTS if n not in _SPELLINGS)),
         ("convolutions", "conv and conv_transpose, 1d to 3d"),
         ("pools", "max, avg"),
-        ("reductions", ", ".join(n for n in REDUCTIONS if n not in _SPELLINGS)),
+        ("reductions", ", ".join([*(n for n in REDUCTIONS if n not in _SPELLINGS), "linalg_vector_norm"])),
         ("normalisations", ", ".join(NORMALIZATIONS)),
         ("losses", ", ".join(LOSSES)),
         ("gates", ", ".join(GATES)),
@@ -186,16 +186,32 @@ def _value(walk: LoweringContext) -> Value:
         if op.attrs.get("train") or op.attrs.get("training"):
             raise walk.refuse("is active in training mode; call `.eval()` semantics are what is optimised here")
         return walk.arguments()[0]
+    rule = _rule(op)
+    if rule is None:
+        raise without_rule(op)
+    if rule in (reduction, normalization) and op.op != "batch_norm":
+        _refuse_expanded(walk)
+    return rule(walk)
+
+
+def _rule(op: Op) -> Callable[[LoweringContext], Value] | None:
     rules = (
-        (VIEWS, _view), (PRODUCTS, product), (CONVOLUTIONS, convolution), (POOLS, pool),
+        (VIEWS, view), (PRODUCTS, product), (CONVOLUTIONS, convolution), (POOLS, pool),
         (NORMALIZATIONS, normalization), (pointwise.OPS, _pointwise), (REDUCTIONS, reduction),
     )  # fmt: skip
-    for names, rule in rules:
-        if op.op in names:
-            if rule in (reduction, normalization) and op.op != "batch_norm":
-                _refuse_expanded(walk)
-            return rule(walk)
-    raise walk.refuse("is not covered yet", covered())
+    if op.op in ("max", "min") and len(op.inputs) == 2:  # of two tensors, element by element
+        return _pointwise
+    return next((rule for names, rule in rules if op.op in names), None)
+
+
+def has_rule(op: Op) -> bool:
+    """Return False for an operation that no program can hold, whatever is around it."""
+    return op.op in (*IDENTITIES, *COMPOSITES, *SLICES, *GATES) or _rule(op) is not None
+
+
+def without_rule(op: Op) -> SessionRefused:
+    """The refusal of an operation that has no rule."""
+    return refuse(op, "is not covered yet", covered())
 
 
 def _refuse_expanded(walk: LoweringContext) -> None:
@@ -204,21 +220,6 @@ def _refuse_expanded(walk: LoweringContext) -> None:
     value, tensor = walk.arguments()[0], walk.graph.tensors[walk.op.inputs[0]]
     if not isinstance(value, float) and prod(value.shape) != tensor.elements:
         raise walk.refuse("of an expanded tensor is not covered yet")
-
-
-def _view(walk: LoweringContext) -> Value:
-    op, value, shape = walk.op, walk.arguments()[0], walk.out().shape
-    if isinstance(value, float) or (value.shape == shape and op.op not in SWAPS):
-        return value
-    if op.op in SWAPS:
-        leaf = walk.leaf(value)
-        order = _permutation(op, len(leaf.shape))
-        return Leaf(leaf.source, leaf.base, tuple(leaf.order[i] for i in order))
-    if op.op == "expand":  # broadcasting: the reader sees the sizes
-        return walk.leaf(value)
-    if op.op == "select" and value.shape[int(op.attrs["dim"])] != 1:
-        raise walk.refuse("of one of several is not covered yet")
-    return walk.reshaped(value, shape)
 
 
 def _pointwise(walk: LoweringContext) -> Value:
@@ -260,7 +261,7 @@ class _Finish:
     def run(self) -> Lowered:
         self.results = stored_by_norms(self.drafts, self.results, _move)
         needed = self._reachable()
-        used = sorted({stage_of(r) for r in needed})
+        used = self._in_order({stage_of(r) for r in needed})
         moved: dict[str, str] = {}
         for new, old in enumerate(used):
             parts = sorted(part_of(r) for r in needed if stage_of(r) == old)
@@ -272,7 +273,7 @@ class _Finish:
             for source in stage.sources:
                 self._parameter(source.of, source.shape)
         for stage in stages:
-            for expr in _expressions(stage):
+            for expr in stage.expressions:
                 for name in pointwise.names(expr):
                     self._parameter(*unkey(name))
         keys = dict(sorted(self.keys.items(), key=lambda item: self._rank(item[0][0])))
@@ -310,6 +311,21 @@ class _Finish:
             todo += [x for x in read if stage_of(x) is not None]
         return seen
 
+    def _in_order(self, used: set[int]) -> list[int]:
+        """The stages in the order of their drafts, but a copy that was drafted after its reader before it."""
+        out: dict[int, None] = {}
+
+        def add(at: int) -> None:
+            before = {stage_of(r) for r in self.drafts[at].read()} & used
+            for other in sorted(before - out.keys()):
+                add(other)
+            out[at] = None
+
+        for at in sorted(used):
+            if at not in out:
+                add(at)
+        return list(out)
+
     def _parameter(self, tensor: str, shape: tuple[int, ...]) -> None:
         if stage_of(tensor) is None and (tensor, shape) not in self.keys:
             t = self.graph.tensors[tensor]
@@ -329,10 +345,6 @@ class _Finish:
         if tensor in self.graph.inputs:
             return (0, self.graph.inputs.index(tensor))
         return (1, list(self.graph.tensors).index(tensor))
-
-
-def _expressions(stage: Draft) -> list[Expr]:
-    return [*([stage.of] if isinstance(stage, Reduction | Normalization) else []), *stage.outs]
 
 
 def _move(stage: Draft, moved: dict[str, str]) -> None:
@@ -368,17 +380,3 @@ def fresh(preferred: str, used: set[str]) -> str:
         name, i = f"{base}_{i}", i + 1
     used.add(name)
     return name
-
-
-def _permutation(op: object, rank: int) -> list[int]:
-    order = list(range(rank))
-    if op.op == "permute":
-        return [d % rank for d in op.attrs["dims"]]
-    if op.op == "numpy_T":
-        return order[::-1]
-    if rank < 2:
-        return order
-    i, j = (-2, -1) if op.op in ("t", "mT") else (int(op.attrs["dim0"]), int(op.attrs["dim1"]))
-    i, j = i % rank, j % rank
-    order[i], order[j] = order[j], order[i]
-    return order

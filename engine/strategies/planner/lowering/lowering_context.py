@@ -64,6 +64,7 @@ class LoweringContext:
         self.values: dict[str, Value] = {}
         self.drafts: list[Draft] = []
         self.op: Op | None = None
+        self._copies: dict[tuple, Leaf] = {}  # (tensor, its shape there, order of axes) -> its copy
         for name, t in graph.tensors.items():
             if t.kind != "intermediate":
                 self.values[name] = Leaf.whole(name, t.shape)
@@ -123,10 +124,16 @@ class LoweringContext:
         """The tensor in its own order, copied if it is seen permuted."""
         if leaf.plain:
             return Leaf.whole(leaf.source, leaf.shape)
-        if len(leaf.base) > MAX_RANK:
+        moved = leaf if len(leaf.base) <= MAX_RANK else leaf.merged()
+        if len(moved.base) > MAX_RANK:
             raise self.refuse("would need a copy of more than five axes into another layout, which is not covered yet")
-        draft = Rearrangement(leaf.shape, self.dtype_of(leaf), x=Source(leaf.source, leaf.base), permute=leaf.order)
-        return self.leaf_of(draft, leaf.shape)
+        key = (leaf.source, moved.base, moved.order)
+        if key not in self._copies:
+            draft = Rearrangement(
+                moved.shape, self.dtype_of(leaf), x=Source(leaf.source, moved.base), permute=moved.order
+            )
+            self._copies[key] = self.leaf_of(draft, moved.shape)
+        return replace(self._copies[key], base=leaf.shape, order=tuple(range(len(leaf.shape))))
 
     def leaf_of(self, draft: Draft, shape: tuple[int, ...]) -> Leaf:
         result = self.add(draft, shape)
@@ -230,26 +237,27 @@ class LoweringContext:
                     raise self.refuse("broadcasts a product against itself, which is not covered yet")
                 return value.expr
             value = self.store(value)
-        same = isinstance(draft, Elementwise) and value.source == draft.x.of and value.plain and draft.start is None
+        seen, value = value, self.plain(value)
+        same = isinstance(draft, Elementwise) and value.source == draft.x.of and draft.start is None
         if same and prod(value.shape) == prod(target.shape):
             return Acc()
         if stage_of(value.source) is None and self.graph.tensors[value.source].dtype not in READABLE:
             dtype = self.graph.tensors[value.source].dtype
             raise self.refuse(f"reads a tensor of {dtype}; an epilogue reads f32, f16 and bf16")
-        seen, value = value, self.plain(value)
-        if self._draft_of(value) >= target.stage:  # the copy that `plain` made
-            at = stage_of(seen.source)
-            what = f"`{self.graph.tensors[seen.source].path or seen.source}`" if at is None else "an earlier result"
-            raise self.refuse(
-                f"reads {what} with its axes permuted to {list(seen.order)}: a program would have to copy it into "
-                "order in a stage before this one, which is not covered yet. Operands that lie in one order are: "
-                "permute the result instead, or keep the other operand in the same order"
-            )
         axes = self._axes(value.shape, target, draft)
         shape = tuple(d for a in axes for d in draft.extent(a))
         stored = self.stored_shape(value)
         if stored is not None and stored != shape:
-            raise self.refuse("reads an earlier result in another shape than it is stored in, which is not covered yet")
+            value = Leaf.whole(self.see(value, shape).of, shape)
+        # A copy that is drafted here goes before the target's stage, unless that computes what is copied.
+        if self._origin(value.source) >= target.stage:
+            at = stage_of(seen.source)
+            what = f"`{self.graph.tensors[seen.source].path or seen.source}`" if at is None else "an earlier result"
+            raise self.refuse(
+                f"reads {what} with its axes permuted to {list(seen.order)}: a program would have to copy it into "
+                "order in a stage before the one that computes it. Operands that lie in one order are covered: permute "
+                "the result instead, or keep the other operand in the same order"
+            )
         # The name includes the binding's shape, which pipeline needs to name the parameter.
         return Load(key(value.source, shape), axes)
 
@@ -280,6 +288,13 @@ class LoweringContext:
         if stage_of(part.source) is not None and tuple(whole) != part.whole:
             raise self.copied(part)
         return Load(key(part.source, tuple(whole)), tuple(axes), tuple(starts))
+
+    def _origin(self, source: str) -> int:
+        """The draft whose result `source` is, at most copied into another order; -1 for a tensor of the graph."""
+        at = stage_of(source)
+        while at is not None and isinstance(self.drafts[at], Rearrangement):
+            at = stage_of(self.drafts[at].x.of)
+        return -1 if at is None else at
 
     def _axes(self, shape: tuple[int, ...], target: Result, draft: Draft) -> tuple[str, ...]:
         """The axes that an operand spans, by PyTorch's right-aligned broadcasting."""

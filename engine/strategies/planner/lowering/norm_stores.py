@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from dsl.ir import Acc, Call, Expr, Load, loads
-from engine.strategies.planner.lowering.drafts import Draft, Elementwise, Normalization, reference
+from engine.strategies.planner.lowering.drafts import Draft, Elementwise, Normalization, reference, stage_of
 from engine.strategies.planner.lowering.lowering_context import key, unkey
 
 _HALF = ("f16", "bf16")
@@ -32,36 +32,44 @@ def stored_by_norms(drafts: Sequence[Draft], results: list[str], move: Callable[
         norm.outs = [_with(e, before, Acc(second=True)) for e in norm.outs]
         norm.x, norm.of = whole.x, whole.outs[0]
         moved: Moved = {}
-        if reference(i) in results or any(_reads(later, reference(i)) for later in drafts[j + 1 :]):
+        others = [draft for draft in drafts if draft is not norm]
+        if reference(i) in results or any(reference(i) in other.read() for other in others):
             norm.outs.append(Acc(second=True))
             moved = {reference(i): reference(j, len(norm.outs) - 1)}
-        for later in drafts[j + 1 :]:
-            move(later, moved)
+        for other in others:
+            move(other, moved)
         results = [moved.get(r, r) for r in results]
     return results
 
 
 def _sum_of(drafts: Sequence[Draft], j: int, results: Sequence[str]) -> int | None:
-    """The draft that stores what norm `j` reads, if all that read it come later."""
+    """The draft that stores what norm `j` reads, if nothing that reads it comes before the norm."""
     norm = drafts[j]
     for i, whole in enumerate(drafts):
-        if not isinstance(whole, Elementwise) or len(whole.outs) != 1 or whole.dtype != norm.dtype:
+        if not isinstance(whole, Elementwise) or len(whole.outs) != 1 or whole.start is not None:
+            continue
+        if whole.dtype != norm.dtype:
             continue
         again = norm.x == whole.x and norm.of == whole.outs[0]
         if whole.shape != norm.shape or not (again or (norm.x.of == reference(i) and isinstance(norm.of, Acc))):
             continue
-        readers = [k for k, draft in enumerate(drafts) if k != j and _reads(draft, reference(i))]
+        readers = [k for k, draft in enumerate(drafts) if k != j and reference(i) in draft.read()]
         parts = [x for e in norm.outs for x in loads(e) if unkey(x.name)[0] == reference(i)]
         in_place = all(x == Load(key(reference(i), norm.shape), norm.names) for x in parts)
-        if (readers or parts or reference(i) in results) and all(k > j for k in readers) and in_place:
+        if (readers or parts or reference(i) in results) and not _before(drafts, j) & set(readers) and in_place:
             return i
     return None
 
 
-def _reads(draft: Draft, name: str) -> bool:
-    of = [draft.of] if hasattr(draft, "of") else []
-    read = {s.of for s in draft.sources} | {unkey(x.name)[0] for e in (*of, *draft.outs) for x in loads(e)}
-    return name in read
+def _before(drafts: Sequence[Draft], j: int) -> set[int]:
+    """The drafts that draft `j` waits for."""
+    before: set[int] = set()
+    todo = [j]
+    while todo:
+        more = {stage_of(name) for name in drafts[todo.pop()].read()} - {None} - before
+        before |= more
+        todo += more
+    return before
 
 
 def _with(e: Expr, old: Expr, new: Expr) -> Expr:

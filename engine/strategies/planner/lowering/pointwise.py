@@ -88,8 +88,11 @@ def _arithmetic(fn: str, reverse: bool = False) -> Callable[[list[Expr], Mapping
 
 
 def _clamp(xs: list[Expr], at: Mapping) -> Expr | None:
-    if len(xs) > 1:
-        return None
+    if len(xs) > 1:  # limits that are tensors: those that are missing are None
+        x, limits = xs[0], iter(xs[1:])
+        for name, fn in (("min", "max"), ("max", "min")):
+            x = x if name in at else Call(fn, (x, next(limits)))
+        return x
     lo, hi = (at.get(n) for n in ("min", "max"))
     return Call("clamp", (xs[0], Number(-BIG if lo is None else float(lo)), Number(BIG if hi is None else float(hi))))
 
@@ -170,7 +173,7 @@ OPS |= {f"{name}_": rule for name, rule in list(OPS.items())}
 def apply(op: Op, terms: list[Expr]) -> Expr | None:
     """The operation on expressions; None if an argument cannot be expressed. Composed functions are recognised: `x *
     sigmoid(x)` is silu, `x * tanh(softplus(x))` mish."""
-    return _known(OPS[op.op](terms, op.attrs))
+    return _known(OPS[{"max": "maximum", "min": "minimum"}.get(op.op, op.op)](terms, op.attrs))
 
 
 def _known(e: Expr | None) -> Expr | None:

@@ -51,15 +51,23 @@ def covered(partition: Partition, hw: Hardware, classes: Iterable[str]) -> tuple
 
 def shares(graph: OpGraph, ops: Iterable[str], hw: Hardware, cls: str) -> dict[str, float]:
     """The share of `ops` in the module's FLOPs, bytes and time at its limit (each operation by itself)."""
+    every = _amounts(graph, hw, cls)
     inside = set(ops)
-    total = {"flops": 0.0, "bytes": 0.0, "time": 0.0}
-    own = dict(total)
-    for op in graph.live:
-        c = costs_of(graph)[op.name]
-        for name, amount in (("flops", c.flops), ("bytes", c.bytes), ("time", of_cost(c, hw, cls).ms)):
-            total[name] += amount
-            own[name] += amount * (op.name in inside)
-    return {name: own[name] / total[name] if total[name] else 0.0 for name in total}
+    own = [amounts for name, amounts in every.items() if name in inside]
+    share = {}
+    for i, name in enumerate(("flops", "bytes", "time")):
+        total = sum(amounts[i] for amounts in every.values())
+        share[name] = sum(amounts[i] for amounts in own) / total if total else 0.0
+    return share
+
+
+def _amounts(graph: OpGraph, hw: Hardware, cls: str) -> dict[str, tuple[float, float, float]]:
+    """Operation -> (FLOPs, bytes, ms at its own limit), computed once for each graph."""
+    key = f"amounts {hash(hw)} {cls}"
+    if key not in graph.cache:
+        costs = {op.name: costs_of(graph)[op.name] for op in graph.live}
+        graph.cache[key] = {n: (c.flops, c.bytes, of_cost(c, hw, cls).ms) for n, c in costs.items()}
+    return graph.cache[key]
 
 
 def lines_of(uncovered: Iterable[Uncovered]) -> str:

@@ -20,19 +20,35 @@ the half at fault is alone and is left out.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from engine.devices import SessionRefused
 from engine.devices.parts import subgraph
 from engine.evaluate.candidate.allowed_aten import ALLOWED
 from engine.strategies.planner.lowering.drafts import Rearrangement, stage_of
-from engine.strategies.planner.lowering.lower import NOTHING_MADE, SWAPS, VIEWS, Lowered, lower
-from engine.strategies.planner.lowering.rules.losses import LOSSES
+from engine.strategies.planner.lowering.lower import (
+    IDENTITIES,
+    NOTHING_MADE,
+    SWAPS,
+    VIEWS,
+    Lowered,
+    has_rule,
+    lower,
+    without_rule,
+)
+from engine.strategies.planner.lowering.rules.composites import COMPOSITES
 from engine.strategies.planner.lowering.rules.nonproduct import CONVOLUTIONS, NORMALIZATIONS, POOLS, REDUCTIONS
 from engine.strategies.planner.lowering.rules.products import PRODUCTS
 from sol.graph import SLICES, Op, OpGraph
 
-_ANCHORS = {*PRODUCTS, *CONVOLUTIONS, *POOLS, *NORMALIZATIONS, *REDUCTIONS, *LOSSES}  # operations that become stages
+_ANCHORS = {
+    *PRODUCTS,
+    *CONVOLUTIONS,
+    *POOLS,
+    *NORMALIZATIONS,
+    *REDUCTIONS,
+    *COMPOSITES,
+}  # operations that become stages
 Accept = Callable[[Lowered], str | None]  # why no back end takes it, or None
 
 
@@ -127,8 +143,9 @@ def partition(graph: OpGraph, accept: Accept = lambda lowered: None, title: str 
 
 def _copied_views(graph: OpGraph, lowered: Lowered) -> dict[str, tuple[str, str]]:
     """The views that the module returns, PyTorch moves nothing for, and `lowered` copies into order in a stage of its
-    own: operation -> why it stays PyTorch, as a sentence and without the operation's name."""
-    left = {}
+    own, and those beside a result that they show: operation -> why it stays PyTorch, as a sentence and without the
+    operation's name."""
+    left = _second_names(graph, lowered)
     for result, binding in zip(lowered.results, lowered.outputs, strict=True):
         stage = stage_of(result)
         if stage is None or not isinstance(lowered.stages[stage], Rearrangement):
@@ -138,6 +155,23 @@ def _copied_views(graph: OpGraph, lowered: Lowered) -> dict[str, tuple[str, str]
         for op in _trailing_views(graph, binding.tensor):
             left[op.name] = _about(op, "moves nothing in PyTorch, where a program would copy its result into order")
     return left
+
+
+def _second_names(graph: OpGraph, lowered: Lowered) -> dict[str, tuple[str, str]]:
+    """The views whose result a program would return beside the same result under another name."""
+    left, known = {}, set()
+    results = [(result, b.tensor) for result, b in zip(lowered.results, lowered.outputs, strict=True)]
+    for result, tensor in sorted(results, key=lambda r: _is_view(graph, r[1])):
+        op = graph.producer.get(tensor)
+        if result in known and op is not None and _is_view(graph, tensor):
+            left[op.name] = _about(op, "shows another result of its program, which returns each once")
+        known.add(result)
+    return left
+
+
+def _is_view(graph: OpGraph, tensor: str) -> bool:
+    op = graph.producer.get(tensor)
+    return op is not None and op.op in (*VIEWS, *IDENTITIES)
 
 
 def _trailing_views(graph: OpGraph, tensor: str) -> list[Op]:
@@ -154,20 +188,33 @@ def _trailing_views(graph: OpGraph, tensor: str) -> list[Op]:
     return chain if graph.producer.get(tensor) is not None else []
 
 
+@dataclass(frozen=True)
+class _Tried:
+    """What became of some operations as a region: lowered, or the rules' refusal; the views that its program copies;
+    why no back end takes it, asked only where it copies none."""
+
+    part: OpGraph
+    lowered: Lowered | SessionRefused
+    views: dict[str, tuple[str, str]] = field(default_factory=dict)
+    why: str | None = None
+
+
 @dataclass
 class _Search:
     """`outside`: operation -> (the reason as a sentence, the same without the operation's name and line); `cut`:
-    operation -> the halves that it is in, one per split."""
+    operation -> the halves that it is in, one per split; `known`: regions of earlier attempts, by their operations."""
 
     graph: OpGraph
     accept: Accept
     title: str
     outside: dict[str, tuple[str, str]] = field(default_factory=dict)
     cut: dict[str, str] = field(default_factory=dict)
+    known: dict[tuple[str, ...], _Tried] = field(default_factory=dict)
     first: SessionRefused | None = None  # the first reason in full, for a module without any region
 
     def run(self) -> Partition:
         self._second_results()
+        self._without_rules()
         while True:
             regions = self._attempt()
             if regions is not None:
@@ -187,6 +234,14 @@ class _Search:
             if op.name in self.outside
         )
 
+    def _without_rules(self) -> None:
+        """Leave out at once what no region can hold, not one operation an attempt."""
+        for op in self.graph.live:
+            if op.name not in self.outside and not has_rule(op):
+                e = without_rule(op)
+                self.first = self.first or e
+                self.outside[op.name] = (e.reason, e.why)
+
     def _second_results(self) -> None:
         """Leave out operations with several results that are read, because a stage has one; a slice is none."""
         for op in self.graph.ops:
@@ -199,22 +254,29 @@ class _Search:
         restart."""
         regions = []
         for ops in self._groups():
-            part = subgraph(self.graph, ops)
-            try:
-                lowered = lower(part, f"{self.title}_{len(regions) + 1}")
-            except SessionRefused as e:
-                self._leave(e, ops)
+            key = tuple(op.name for op in ops)
+            tried = self.known.get(key) or self.known.setdefault(key, self._tried(ops))
+            if isinstance(tried.lowered, SessionRefused):
+                self._leave(tried.lowered, ops)
                 return None
-            views = _copied_views(self.graph, lowered)
-            if views.keys() - self.outside.keys():
-                self.outside |= views
+            if tried.views.keys() - self.outside.keys():
+                self.outside |= tried.views
                 return None
-            why = self.accept(lowered)
-            if why is not None:
-                self._halve(ops, why)
+            if tried.why is not None:
+                self._halve(ops, tried.why)
                 return None
-            regions.append(Region(len(regions) + 1, part, lowered))
+            number = len(regions) + 1
+            regions.append(Region(number, tried.part, replace(tried.lowered, name=f"{self.title}_{number}")))
         return regions
+
+    def _tried(self, ops: list[Op]) -> _Tried:
+        part = subgraph(self.graph, ops)
+        try:
+            lowered = lower(part, self.title)
+        except SessionRefused as e:
+            return _Tried(part, e)
+        views = _copied_views(self.graph, lowered)
+        return _Tried(part, lowered, views, None if views.keys() - self.outside.keys() else self.accept(lowered))
 
     def _leave(self, e: SessionRefused, ops: list[Op]) -> None:
         """Leave out the operation that the rules refused, or the whole region if they name none."""

@@ -54,6 +54,11 @@ class Structure:
     def key(self) -> str:
         return skeleton(self.base)
 
+    def named(self, name: str) -> Structure:
+        """The same with programs of that name."""
+        base, first = replace(self.base, name=name), replace(self.first, name=name)
+        return replace(self, base=base, first=first, ranked=list(self.ranked))
+
 
 def skeleton(p: Program) -> str:
     """The text of a program without its configurations, which all trials of one structure share."""

@@ -1,4 +1,4 @@
-"""Losses as the operations that they are made of, so that the other rules lower them.
+"""Losses and norms of vectors as the operations that they are made of, so that the other rules lower them.
 
 Each formula is that of PyTorch's documentation of the function, with |x - y| and min() in place of cases. A loss with
 weights of its elements or classes has no formula here and stays PyTorch.
@@ -6,6 +6,7 @@ weights of its elements or classes has no formula here and stays PyTorch.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
@@ -17,29 +18,33 @@ _MEAN, _SUM = 1, 2  # ATen's values of `reduction`; 0 keeps every element
 
 @dataclass
 class _Parts:
-    """The operations of one loss, which all have its name: the rules blame an operation by it."""
+    """The operations of one composite, which all have its name: the rules blame an operation by it."""
 
-    loss: Op
+    op: Op
     tensors: dict[str, Tensor]
     ops: list[Op]
 
-    def __call__(self, op: str, *of: str | float, dims: list[int] | None = None, **attrs: Any) -> str:
-        """Add an operation. Numbers go where ATen takes a scalar: `other` of arithmetic. Returns its result."""
+    def __call__(
+        self, op: str, *of: str | float, dims: list[int] | None = None, keepdim: bool = False, **attrs: Any
+    ) -> str:
+        """Add an operation. Numbers go where ATen takes a scalar: `other` of arithmetic. `dims`: of a reduction, from
+        the end. Returns its result."""
         inputs = [x for x in of if isinstance(x, str)]
         number = next((x for x in of if not isinstance(x, str)), None)
         shape = _broadcast([self.tensors[x].shape for x in inputs])
         if number is not None:
             attrs |= {"other": number}
         if dims is not None:
-            attrs |= {"dim": dims, "keepdim": False, "dtype": None}
-            shape = tuple(size for i, size in enumerate(shape) if i - len(shape) not in dims)
+            attrs |= {"dim": dims, "keepdim": keepdim, "dtype": None}
+            sizes = ((i - len(shape) in dims, size) for i, size in enumerate(shape))
+            shape = tuple(1 if over else size for over, size in sizes if keepdim or not over)
         elif op in ("mean", "sum"):
             attrs |= {"dtype": None}
             shape = ()
-        name = f"{self.loss.outputs[0]}__{len(self.ops)}"
-        of_loss = self.tensors[self.loss.outputs[0]]
-        self.tensors[name] = replace(of_loss, name=name, shape=shape, kind="intermediate", strides=())
-        self.ops.append(replace(self.loss, op=op, inputs=tuple(inputs), outputs=(name,), attrs=attrs))
+        name = f"{self.op.outputs[0]}__{len(self.ops)}"
+        own = self.tensors[self.op.outputs[0]]
+        self.tensors[name] = replace(own, name=name, shape=shape, kind="intermediate", strides=())
+        self.ops.append(replace(self.op, op=op, inputs=tuple(inputs), outputs=(name,), attrs=attrs))
         return name
 
     def minus(self, x: str, y: str) -> str:
@@ -73,11 +78,11 @@ def _huber(add: _Parts, x: str, y: str, delta: float) -> str:
 
 
 def _huber_loss(add: _Parts, x: str, y: str) -> str:
-    return _huber(add, x, y, float(add.loss.attrs["delta"]))
+    return _huber(add, x, y, float(add.op.attrs["delta"]))
 
 
 def _smooth_l1(add: _Parts, x: str, y: str) -> str:
-    beta = float(add.loss.attrs["beta"])
+    beta = float(add.op.attrs["beta"])
     return _absolute(add, x, y) if beta == 0 else add("mul", _huber(add, x, y, beta), 1.0 / beta)
 
 
@@ -93,15 +98,28 @@ def _soft_margin(add: _Parts, x: str, y: str) -> str:
 
 def _ranking(add: _Parts, x1: str, x2: str, y: str) -> str:
     apart = add("mul", add("neg", y), add.minus(x1, x2))
-    return add("relu", add("add", apart, float(add.loss.attrs["margin"]), alpha=1))
+    return add("relu", add("add", apart, float(add.op.attrs["margin"]), alpha=1))
 
 
 def _triplet(add: _Parts, anchor: str, positive: str, negative: str) -> str | None:
-    a = add.loss.attrs
+    a = add.op.attrs
     if a["p"] != 2 or a["swap"]:
         return None
     near, far = (add.distance(anchor, other, float(a["eps"])) for other in (positive, negative))
     return add("relu", add("add", add.minus(near, far), float(a["margin"]), alpha=1))
+
+
+def _vector_norm(add: _Parts, x: str) -> str | None:
+    """linalg_vector_norm of order 1, 2 or infinity."""
+    a, rank = add.op.attrs, len(add.tensors[x].shape)
+    order, dims = float(a.get("ord", 2)), a.get("dim")
+    if order not in (1.0, 2.0, math.inf) or a.get("dtype") is not None or rank == 0:
+        return None
+    dims = [dims] if isinstance(dims, int) else list(dims or range(rank))
+    over = {"dims": [d % rank - rank for d in dims], "keepdim": bool(a.get("keepdim"))}
+    if order == 2:
+        return add("sqrt", add("sum", add("square", x), **over))
+    return add("sum" if order == 1 else "amax", add("abs", x), **over)
 
 
 _FORMULAS: dict[str, tuple[int, Callable[..., str | None]]] = {  # (tensors without weights, formula)
@@ -115,22 +133,24 @@ _FORMULAS: dict[str, tuple[int, Callable[..., str | None]]] = {  # (tensors with
     "triplet_margin_loss": (3, _triplet),
 }
 LOSSES = tuple(_FORMULAS)
+_FORMULAS["linalg_vector_norm"] = (1, _vector_norm)
+COMPOSITES = tuple(_FORMULAS)
 
 
 def expanded(graph: OpGraph) -> OpGraph:
-    """The graph with each loss that has a formula written out; other operations are as they were."""
+    """The graph with each composite that has a formula written out; other operations are as they were."""
     if not any(op.op in _FORMULAS for op in graph.ops):
         return graph
     add = _Parts(graph.ops[0], dict(graph.tensors), [])
     ops: list[Op] = []
     for op in graph.ops:
         many, formula = _FORMULAS.get(op.op, (0, None))
-        add.loss, add.ops = op, []
+        add.op, add.ops = op, []
         each = formula(add, *op.inputs) if formula is not None and len(op.inputs) == many else None
         if each is None:
             ops.append(op)
             continue
-        how = int(op.attrs.get("reduction", _MEAN))
+        how = int(op.attrs.get("reduction", _MEAN)) if op.op in LOSSES else 0
         if how:
             add("mean" if how == _MEAN else "sum", each)
         ops += [*add.ops[:-1], replace(add.ops[-1], outputs=op.outputs)]
@@ -139,4 +159,4 @@ def expanded(graph: OpGraph) -> OpGraph:
     return replace(graph, tensors=tensors, ops=tuple(ops))
 
 
-__all__ = ["LOSSES", "expanded"]
+__all__ = ["COMPOSITES", "LOSSES", "expanded"]

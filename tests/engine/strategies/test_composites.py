@@ -1,4 +1,4 @@
-"""A loss becomes a program of the operations that it is made of, and means what PyTorch's loss means."""
+"""A loss or a norm of vectors becomes a program of the operations that it is made of, and means what PyTorch's does."""
 
 import json
 
@@ -21,7 +21,7 @@ from engine.trace.capture import Capture
 from engine.trace.exported import export
 from sol.graph import OpGraph
 
-LOSSES = {
+COMPOSED = {
     "mse": F.mse_loss,
     "mse of sums": lambda x, y: F.mse_loss(x, y, reduction="sum"),
     "mse of elements": lambda x, y: F.mse_loss(x, y, reduction="none"),
@@ -33,6 +33,14 @@ LOSSES = {
     "soft margin": lambda x, y: F.soft_margin_loss(x, torch.tanh(y)),
     "ranking": lambda x, y: F.margin_ranking_loss(x, y, 2 * x, margin=0.1),
     "triplet": lambda x, y: F.triplet_margin_loss(x, y, 2 * y, margin=0.4),
+    "norm": lambda x, y: torch.norm(x - y),
+    "norm of rows": lambda x, y: x / torch.norm(x, dim=1, keepdim=True) + y,
+    "norm of columns": lambda x, y: torch.linalg.vector_norm(x * y, dim=0),
+    "sum of magnitudes": lambda x, y: torch.linalg.vector_norm(x @ y.T, ord=1, dim=-1),
+    "largest magnitude": lambda x, y: torch.linalg.vector_norm(x + y, ord=float("inf"), dim=(0, 1), keepdim=True),
+    "rows of length one": lambda x, y: F.normalize(x @ y.T, dim=-1),
+    "least of two": lambda x, y: torch.min(x, y) * torch.max(x, 2 * y),
+    "between tensors": lambda x, y: torch.clamp(x, y.abs() - 1, y.abs()) + torch.clamp(x, max=y),
     "after a product": lambda x, y: F.mse_loss(x @ y.T, y @ x.T),
 }
 
@@ -51,16 +59,16 @@ def traced(function):
     return OpGraph.from_json(json.dumps(Capture(export(Model(function).eval(), (x, y))).graph())), x, y
 
 
-@pytest.mark.parametrize("name", LOSSES)
+@pytest.mark.parametrize("name", COMPOSED)
 def test_its_program_computes_it(name):
     torch.manual_seed(0)
-    graph, x, y = traced(LOSSES[name])
+    graph, x, y = traced(COMPOSED[name])
     lowered = lower(graph)
     result = check(to_text(lowered.program("tf32")))
     assert result.ok and generate(result.program, 132).sources, result.diagnostics
     tensors = dict(zip(graph.inputs, (x.double(), y.double()), strict=True))
     (out,) = oracle.run(result.program, [tensors[b.tensor].reshape(b.shape) for b in lowered.inputs], exact=True)
-    expected = LOSSES[name](x.double(), y.double())
+    expected = COMPOSED[name](x.double(), y.double())
     torch.testing.assert_close(out.reshape(expected.shape), expected)
 
 
@@ -71,6 +79,7 @@ def test_its_program_computes_it(name):
         lambda x, y: F.triplet_margin_loss(x, y, 2 * y, p=1.0),
         lambda x, y: F.triplet_margin_loss(x, y, 2 * y, swap=True),
         lambda x, y: F.kl_div(x, y),
+        lambda x, y: torch.linalg.vector_norm(x, ord=3),
     ],
 )
 def test_one_without_a_formula_stays_pytorch_by_its_own_name(function):
@@ -78,7 +87,8 @@ def test_one_without_a_formula_stays_pytorch_by_its_own_name(function):
     with pytest.raises(SessionRefused) as refused:
         lower(graph)
     assert refused.value.op in {op.name for op in graph.ops}
-    assert "_loss" in refused.value.reason or "kl_div" in refused.value.reason or "logits" in refused.value.reason
+    names = ("_loss", "kl_div", "logits", "linalg_vector_norm")
+    assert any(name in refused.value.reason for name in names)
 
 
 def test_its_region_has_the_operation_of_the_module():
