@@ -79,6 +79,15 @@ def tree_with_rejections(view: View) -> bool:
     return rehearsed(view, "optiml") and len(edits) > 5 and parts and {"wrong", "slower"} <= rejected
 
 
+def one_kernel_evolves(view: View) -> bool:
+    shown = topics("rehearsed_cutegen.jsonl")
+    mended = [facts for topic, facts in shown if topic == "debug" and facts["then"] == "fix"]
+    seen = [facts["depth"] for topic, facts in shown if topic == "profile_revealed"]
+    started = [facts for topic, facts in shown if topic == "depth" and facts["state"] == "started" and facts["base_ms"]]
+    late = min(seen) == dict(shown)["workload"]["reveal"] > 1
+    return rehearsed(view, "cutegen") and bool(mended) and late and any(f["base_ms"] > f["best_ms"] for f in started)
+
+
 def halves_in_place(view: View) -> bool:
     log = recording.read(recordings.FOLDER / "silu_and_mul.jsonl")
     (text,) = (b for b in log.blobs.values() if b.startswith("program "))
@@ -106,6 +115,7 @@ TRUE_OF = {
     "rehearsed_two_stage.jsonl": template_then_search, "rehearsed_mucutlass.jsonl": wrong_then_triage,
     "silu_and_mul.jsonl": halves_in_place, "linear_gelu_fp8.jsonl": eight_bits_fastest,
     "guarded_product.jsonl": guarded_is_fastest, "rehearsed_optiml.jsonl": tree_with_rejections,
+    "rehearsed_cutegen.jsonl": one_kernel_evolves,
 }  # fmt: skip
 
 
