@@ -60,12 +60,11 @@ def load(path: Path) -> str | None:
         raise recording.RecordingError("the optimised text is missing from its blobs")
     spec = of_started(started, record.blobs[started.source])
     source = provenance(path.name, record, started)
-    rehearsed = f", {started.strategy}, rehearsed" if source["led_by"] == REHEARSAL else ""
     with transaction.atomic():
         Session.objects.filter(recorded=True, provenance__file=path.name).delete()
         session = Session(
             id=session_id,
-            title=_title(started, spec["source"]) + rehearsed,
+            title=_title(started, spec["source"]),
             spec=spec,
             recorded=True,
             state=Session.RUNNING,
@@ -75,6 +74,8 @@ def load(path: Path) -> str | None:
         session.save(force_insert=True)
         log.write(session, [(row.event, {}, row.t) for row in record.rows])
         log.store_blobs(session, record.blobs)
+        if source["led_by"] == REHEARSAL:
+            session.title += f", {started.strategy}, rehearsed"
         session.save()
     return session_id
 

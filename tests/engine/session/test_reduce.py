@@ -187,7 +187,7 @@ def test_recordings_fold_to_what_they_say_themselves(path):
     assert len(view.proposed) == end.trials and all(t.ended for t in view.trials.values())
     assert view.used == sum(t.by == "strategy" for t in view.trials.values())
     best = {cls: n for cls, n in end.best.items() if view.trials[n].judged.speedup > 1}
-    assert view.best == best and view.fastest == end.best
+    assert view.best == best and end.best.items() <= view.fastest.items()  # PyTorch stays where nothing is faster
 
 
 def test_a_list_shows_the_session_as_data():

@@ -45,9 +45,78 @@ def one_class_ahead(view: View) -> bool:
     return 1 < by_class["f16"] < 1.05 and by_class["tf32"] < 0.85
 
 
+def topics(name: str) -> list[tuple[str, dict]]:
+    """What the script of a recording showed."""
+    rows = recording.read(recordings.FOLDER / name).rows
+    return [(row.data["topic"], row.data["facts"]) for row in rows if row.kind == "script.shown"]
+
+
+def rehearsed(view: View, strategy: str) -> bool:
+    rows = recording.read(recordings.FOLDER / f"rehearsed_{strategy}.jsonl").rows
+    models = {row.data["model"] for row in rows if row.kind == "turn.answered"}  # a profile comes from no model
+    return view.strategy == strategy and models - {""} == {"rehearsed"}
+
+
+def template_then_search(view: View) -> bool:
+    shown = topics("rehearsed_two_stage.jsonl")
+    (first, template), effects = shown[0], dict(shown)["effects"]["effects"]
+    searched = [facts["trial"] for topic, facts in shown if topic == "search"]
+    limits = dict(shown)["space"]["limits"]
+    order = first == "template" and template["right"] and template["trial"] < min(searched)
+    return rehearsed(view, "two_stage") and order and bool(limits) and all(len(e["values"]) for e in effects)
+
+
+def wrong_then_triage(view: View) -> bool:
+    kinds = {topic for topic, _ in topics("rehearsed_mucutlass.jsonl")}
+    wrong = view.trials[1].failed.code == "wrong_result" and all(t.judged for t in view.trials.values() if t.number > 1)
+    return rehearsed(view, "mucutlass") and wrong and {"triage", "lessons"} <= kinds
+
+
+def tree_with_rejections(view: View) -> bool:
+    shown = topics("rehearsed_optiml.jsonl")
+    edits = [facts for topic, facts in shown if topic == "node" and facts["edits"]]
+    rejected = {facts["kind"] for topic, facts in shown if topic == "guardrail"}
+    parts = all(e["diagnosis"]["limit"] and (e["parts"] or e["ruling"] == "wrong") for e in edits)
+    return rehearsed(view, "optiml") and len(edits) > 5 and parts and {"wrong", "slower"} <= rejected
+
+
+def one_kernel_evolves(view: View) -> bool:
+    shown = topics("rehearsed_cutegen.jsonl")
+    mended = [facts for topic, facts in shown if topic == "debug" and facts["then"] == "fix"]
+    seen = [facts["depth"] for topic, facts in shown if topic == "profile_revealed"]
+    started = [facts for topic, facts in shown if topic == "depth" and facts["state"] == "started" and facts["base_ms"]]
+    late = min(seen) == dict(shown)["workload"]["reveal"] > 1
+    return rehearsed(view, "cutegen") and bool(mended) and late and any(f["base_ms"] > f["best_ms"] for f in started)
+
+
+def halves_in_place(view: View) -> bool:
+    log = recording.read(recordings.FOLDER / "silu_and_mul.jsonl")
+    (text,) = (b for b in log.blobs.values() if b.startswith("program "))
+    covered = [row for row in log.rows if row.kind == "covered"]
+    return text.count("= ") == 1 and "crop" in text and "x[m, n + " in text and not covered
+
+
+def eight_bits_fastest(view: View) -> bool:
+    by_class = {cls: view.trials[n] for cls, n in view.fastest.items()}
+    fp8, bf16 = by_class["fp8"], by_class["bf16"]
+    larger = fp8.validated["error"] > 10 * bf16.validated["error"] and fp8.validated["tolerance"] > 0.01
+    return fp8.judged.speedup > bf16.judged.speedup and fp8.judged.kind == "predicted" and larger
+
+
+def guarded_is_fastest(view: View) -> bool:
+    blobs = recording.read(recordings.FOLDER / "guarded_product.jsonl").blobs
+    texts = {t.number: blobs[t.program] for t in view.trials.values()}
+    best, others = texts[view.fastest["tf32"]], [text for text in texts.values() if "guard f32" not in text]
+    return "guard f32" in best and "compute f16" in best and bool(others)
+
+
 TRUE_OF = {
     "kernels_by_hand.jsonl": hand_written, "linear_div_gelu.jsonl": both_rules, "matmul_square.jsonl": pytorch_wins,
     "agent_residual.jsonl": each_faster, "agent_scores.jsonl": two_wrong, "mlp_gelu.jsonl": one_class_ahead,
+    "rehearsed_two_stage.jsonl": template_then_search, "rehearsed_mucutlass.jsonl": wrong_then_triage,
+    "silu_and_mul.jsonl": halves_in_place, "linear_gelu_fp8.jsonl": eight_bits_fastest,
+    "guarded_product.jsonl": guarded_is_fastest, "rehearsed_optiml.jsonl": tree_with_rejections,
+    "rehearsed_cutegen.jsonl": one_kernel_evolves,
 }  # fmt: skip
 
 

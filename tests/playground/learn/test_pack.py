@@ -14,6 +14,7 @@ from django.core.management.base import CommandError
 
 from playground.conf import ROOT
 from playground.learn import pack
+from playground.recordings import FOLDER
 
 
 def test_the_folder_holds_lessons_recordings_wheels_and_one_command(tmp_path, monkeypatch):
@@ -21,7 +22,8 @@ def test_the_folder_holds_lessons_recordings_wheels_and_one_command(tmp_path, mo
     (tmp_path / "own/mine.md").write_text("---\n")
     monkeypatch.setenv("UCUTLASS_LESSONS", str(tmp_path / "own"))
     out = tmp_path / "hall"
-    assert "11 lessons, 9 recordings" in pack.pack(out)
+    shipped = len(list(FOLDER.glob("*.jsonl")))
+    assert f"11 lessons, {shipped} recordings" in pack.pack(out)
     assert {p.name for p in out.iterdir()} == {"app", "lessons", "start.py", "README.md", "wheels.txt"}
     for folder in ("playground/lessons", "playground/recordings", "playground/learn"):
         files = {p.relative_to(ROOT) for p in (ROOT / folder).rglob("*") if p.is_file() and p.suffix != ".pyc"}

@@ -11,8 +11,9 @@ from collections.abc import Sequence
 from dataclasses import replace
 from math import prod
 
-from dsl.ir import Acc, Expr, Load, Number
+from dsl.ir import Acc, Expr, Load, Number, loads
 from engine.devices import SessionRefused
+from engine.strategies.planner.lowering import pointwise
 from engine.strategies.planner.lowering.drafts import (
     Draft,
     Elementwise,
@@ -27,9 +28,11 @@ from engine.strategies.planner.lowering.drafts import (
     reference,
     stage_of,
 )
+from engine.strategies.planner.lowering.expressions import on
 from sol.graph import Op, OpGraph, Tensor
 
 MAX_RANK = 5
+MOST_TERMS = 100  # of an expression that two chains of elementwise work become; the language takes 200
 FACTORIES = ("zeros", "ones", "full", "empty", "arange", "zeros_like", "ones_like", "full_like", "new_zeros")
 READABLE = ("f32", "f16", "bf16", "f64")
 
@@ -205,6 +208,9 @@ class LoweringContext:
         results = [v for v in values if isinstance(v, Result) and prod(v.shape) == prod(shape)]
         if results:
             last = max(results, key=lambda r: r.stage)
+            joined = self._joined(last, values, shape)
+            if joined is not None:
+                return joined
             latest = max((self._draft_of(v) for v in values), default=-1)
             if latest <= last.stage:
                 return replace(last, shape=shape)
@@ -216,6 +222,19 @@ class LoweringContext:
         stored = [v for v in whole if stage_of(v.source) is not None]
         parts = [v for v in whole if isinstance(v, Slice)]  # they fix the axes of the stage
         return self.elementwise((stored or parts or whole)[0], shape)
+
+    def _joined(self, last: Result, values: list[Value], shape: tuple[int, ...]) -> Result | None:
+        """The product (norm, pool) that computes `last` too, elementwise work begun after it: its epilogue needs no
+        result of a later stage. None if there is none."""
+        own, others = self.drafts[last.stage], [v for v in values if v is not last]
+        if not isinstance(own, Elementwise) or len(others) != 1 or not isinstance(others[0], Result):
+            return None
+        first = replace(others[0], shape=shape)
+        draft, read = self.drafts[first.stage], [own.x.of]
+        read += [unkey(x.name)[0] for x in loads(last.expr)]
+        before = all((stage_of(r) if stage_of(r) is not None else -1) < first.stage for r in read)
+        joins = not isinstance(draft, Elementwise) and before and self._meets(last, first, draft)
+        return first if joins else None
 
     def _draft_of(self, value: Value) -> int:
         """The draft after which a value can be read."""
@@ -236,6 +255,8 @@ class LoweringContext:
                 if prod(value.shape) != prod(target.shape):
                     raise self.refuse("broadcasts a product against itself, which is not covered yet")
                 return value.expr
+            if self._meets(value, target, draft):
+                return on(value.expr, self._element(self.drafts[value.stage], draft))
             value = self.store(value)
         seen, value = value, self.plain(value)
         same = isinstance(draft, Elementwise) and value.source == draft.x.of and draft.start is None
@@ -260,6 +281,36 @@ class LoweringContext:
             )
         # The name includes the binding's shape, which pipeline needs to name the parameter.
         return Load(key(value.source, shape), axes)
+
+    def _meets(self, value: Result, target: Result, draft: Draft) -> bool:
+        """Return True if the target's stage can compute a value of another stage too: elementwise work on the same
+        axes that has no other reader. Stored, it would be written and read again."""
+        own = self.drafts[value.stage]
+        same = value.shape == target.shape and (own.shape, own.names) == (draft.shape, draft.names)
+        if not isinstance(own, Elementwise) or not same or value.expr in own.outs:
+            return False
+        at = stage_of(own.x.of)
+        if at is None and self.graph.tensors[own.x.of].dtype not in READABLE:
+            return False
+        if at is not None and len(own.shape) > 2:  # its readers choose the layout in which it lies
+            return False
+        parts = own.start is not None or any(x.starts for x in loads(value.expr))
+        name = next((n for n in self.op.inputs if self.values.get(n) is value), "")
+        alone = name not in self.graph.outputs and len(self.graph.readers.get(name, ())) == 1
+        small = pointwise.size(value.expr) + pointwise.size(target.expr) <= MOST_TERMS
+        return alone and small and (not parts or isinstance(draft, Elementwise))
+
+    @staticmethod
+    def _element(of: Elementwise, draft: Draft) -> Expr:
+        """What the stage `draft` reads to have the element that the elementwise stage `of` begins with."""
+        x = of.x
+        if isinstance(draft, Elementwise) and (draft.x, draft.start) == (x, of.start):
+            return Acc()
+        starts: tuple[int | None, ...] = ()
+        if of.start is not None and x.shape != of.shape:
+            cut = zip(x.shape, of.shape, of.start, strict=True)
+            starts = tuple(None if whole == size else start for whole, size, start in cut)
+        return Load(key(x.of, x.shape), of.names, starts)
 
     def _part(self, part: Slice, target: Result, draft: Draft) -> Expr:
         """A slice as a term: a read at an offset. It spans the axes of an elementwise stage of its own size, or some of
