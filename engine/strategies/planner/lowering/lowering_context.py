@@ -320,11 +320,8 @@ class LoweringContext:
         pad = len(draft.shape) - len(part.size)
         if pad < 0 or (part.shape == target.shape and part.size != draft.shape):
             raise self.copied(part)
-        if (draft.x.of, draft.x.shape, draft.start) == (
-            part.source,
-            part.whole,
-            part.start,
-        ) and part.size == draft.shape:
+        own = (draft.x.of, draft.x.shape, draft.start, draft.shape)
+        if own == (part.source, part.whole, part.start, part.size):
             return Acc()
         axes, starts, whole = [], [], []
         for name, extent, size, of, start in zip(
