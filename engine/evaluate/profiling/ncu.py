@@ -24,8 +24,9 @@ TRAFFIC = ("dram__bytes_read.sum", "dram__bytes_write.sum")  # in no section und
 FOLDERS = ("/usr/local/cuda/bin", "/opt/nvidia/nsight-compute", "/usr/local/NVIDIA-Nsight-Compute")
 LARGER = {"k": 1e3, "m": 1e6, "g": 1e9, "t": 1e12}  # of Kbyte, Gbyte/s, ...
 SECONDS = {"nsecond": 1.0, "ns": 1.0, "usecond": 1e3, "us": 1e3, "msecond": 1e6, "ms": 1e6, "second": 1e9, "s": 1e9}
+CLOSED = "ERR_NVGPUCTRPERM"  # what ncu prints where it may not read the counters, of this program or another
 REFUSALS = {  # what ncu prints -> a sentence for a person
-    "ERR_NVGPUCTRPERM": "the driver lets only an administrator read the GPU's counters (ERR_NVGPUCTRPERM)",
+    CLOSED: f"the driver lets only an administrator read the GPU's counters ({CLOSED})",
     "ERR_NVGPUCTRUNAVAILABLE": "another profiler holds the GPU's counters",
     "driver resource was unavailable": "another profiler holds the GPU's counters",
     "No kernels were profiled": "it saw no kernel",

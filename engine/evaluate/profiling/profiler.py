@@ -48,7 +48,7 @@ class Profiler:
     def __init__(self, tool: Path, journal: Journal, visible: str, sms: int, cache: Cache | None = None):
         self.tool, self.journal, self.visible, self.sms = tool, journal, visible, sms
         self.cache = cache or Cache()
-        self.refused = ""  # why no profile can be made here: it is not tried again
+        self.refused = ""  # why the counters are closed here, so that ncu is not tried again
 
     def __call__(self, verb: Profile, turn: Turn) -> Reply:
         began = time.monotonic()
@@ -82,11 +82,12 @@ class Profiler:
         text = report.read_text(encoding="utf-8", errors="replace") if report.is_file() else ""
         if ncu.read(text):
             return text, ""
-        why = ncu.refusal(f"{text}\n{ended.log}")
-        if why:
-            self.refused = f"Nsight Compute did not run: {why}."
-            return "", self.refused
-        return "", f"Nsight Compute did not run: it ended {_end(ended.why, ended.code)} and counted nothing."
+        log = f"{text}\n{ended.log}"
+        known = ncu.refusal(log) or f"it ended {_end(ended.why, ended.code)} and counted nothing"
+        why = f"Nsight Compute did not run: {known}."
+        if ncu.CLOSED in log:
+            self.refused = why
+        return "", why
 
     def _environment(self) -> dict[str, str]:
         chosen = {"CUDA_VISIBLE_DEVICES": self.visible, "CUDA_DEVICE_ORDER": "PCI_BUS_ID"} if self.visible else {}

@@ -50,9 +50,16 @@ def test_closed_counters_are_named_and_asked_for_once(tmp_path):
     assert first.reason == second.reason and "only an administrator" in first.reason
 
 
-def test_a_run_that_counts_nothing_says_how_it_ended_and_may_be_tried_again(tmp_path):
-    broken = profiling(stand_in(tmp_path, "", "Segmentation fault", status=3), tmp_path)
-    assert "with status 3" in broken(Profile(1), NOW).reason
+@pytest.mark.parametrize(
+    ("log", "why"),
+    [
+        ("Segmentation fault", "it ended with status 3 and counted nothing"),
+        ("==ERROR== The application returned an error code (1).", "The application returned an error code (1)"),
+    ],
+)
+def test_a_run_that_counts_nothing_says_how_it_ended_and_may_be_tried_again(tmp_path, log, why):
+    broken = profiling(stand_in(tmp_path, "", log, status=3), tmp_path)
+    assert broken(Profile(1), NOW).reason == f"Nsight Compute did not run: {why}."
     broken(Profile(1), NOW)
     assert len(calls(tmp_path)) == 2
 
