@@ -29,8 +29,6 @@ from engine.strategies.planner.lowering.drafts import Rearrangement, stage_of
 from engine.strategies.planner.lowering.lower import (
     IDENTITIES,
     NOTHING_MADE,
-    SWAPS,
-    VIEWS,
     Lowered,
     has_rule,
     lower,
@@ -39,6 +37,7 @@ from engine.strategies.planner.lowering.lower import (
 from engine.strategies.planner.lowering.rules.composites import COMPOSITES
 from engine.strategies.planner.lowering.rules.nonproduct import CONVOLUTIONS, NORMALIZATIONS, POOLS, REDUCTIONS
 from engine.strategies.planner.lowering.rules.products import PRODUCTS
+from engine.strategies.planner.lowering.rules.views import SWAPS, VIEWS
 from sol.graph import SLICES, Op, OpGraph
 
 _ANCHORS = {

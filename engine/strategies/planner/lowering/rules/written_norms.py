@@ -54,8 +54,10 @@ class _Values:
         return self.of.get(name, name)
 
     def _widens(self, op: Op) -> bool:
+        if op.op not in _CASTS:
+            return False
         before, after = (self.graph.tensors[names[0]].dtype for names in (op.inputs, op.outputs))
-        return op.op in _CASTS and (before == after or (before in _HALF and after == "f32"))
+        return before == after or (before in _HALF and after == "f32")
 
     def made(self, name: str, *by: str) -> Op | None:
         """The operation that makes a value, if it is one of `by`."""
