@@ -278,13 +278,22 @@ class _Search:
         return _Tried(part, lowered, views, None if views.keys() - self.outside.keys() else self.accept(lowered))
 
     def _leave(self, e: SessionRefused, ops: list[Op]) -> None:
-        """Leave out the operation that the rules refused, or the whole region if they name none."""
+        """Leave out the operation that the rules refused, or the whole region if they name none. With a slice go its
+        like: a loop over heads or experts cuts a tensor hundreds of times, and each would be an attempt."""
         self.first = self.first or e
         at = getattr(e, "op", "")
         blamed = [op for op in ops if op.name == at] or ops
+        if blamed[0].op in SLICES and len(blamed) == 1:
+            blamed = [op for op in ops if op.op in SLICES and self._use(op) == self._use(blamed[0])]
         for op in blamed:
             reasons = _about(op, "only changes how a tensor is seen that no program beside it makes")
             self.outside[op.name] = reasons if e.reason == NOTHING_MADE else (e.reason, e.why)
+
+    def _use(self, op: Op) -> tuple:
+        """What an operation reads and what reads it, by operations and shapes."""
+        readers = [r for name in op.outputs for r in self.graph.readers.get(name, ())]
+        shapes = [self.graph.tensors[n].shape for n in (*op.inputs, *op.outputs)]
+        return op.op, shapes, [(r.op, [self.graph.tensors[n].shape for n in r.inputs]) for r in readers]
 
     def _halve(self, ops: list[Op], why: str) -> None:
         anchors = [i for i, op in enumerate(ops) if op.op in _ANCHORS]
