@@ -34,6 +34,7 @@ from dsl.functions import REDUCTIONS
 from dsl.ir import (
     NCHW,
     Also,
+    Attention,
     Call,
     Collective,
     Config,
@@ -94,8 +95,8 @@ def objections(program: Program) -> Iterator[Objection]:
         if p.type.dtype not in (DType.F32, DType.I32):
             yield f"a guard checks casts of f32 to f16; {p.name} is {p.type.dtype.value}", p.span, f"{p.name}: f32"
     for s in program.stages:
-        if isinstance(s, GroupedGemm) or getattr(s, "pairs", False):
-            description = "grouped_gemm" if isinstance(s, GroupedGemm) else "a gemm with pairs"
+        if isinstance(s, GroupedGemm | Attention) or getattr(s, "pairs", False):
+            description = {GroupedGemm: "grouped_gemm", Attention: "attention"}.get(type(s), "a gemm with pairs")
             yield f"a guard has no f32 kernel for {s.name}, {description}", s.span, _NO_GUARD
         elif getattr(s, "prepack", False):
             yield "a guard checks every call, and prepack runs once", s.clause_span("prepack"), leave_clause("prepack")
@@ -312,8 +313,8 @@ def _renamed(s: Stage, names: dict[str, str]) -> Stage:
 
     changes: dict[str, object] = {
         f: replace(getattr(s, f), name=names.get(getattr(s, f).name, getattr(s, f).name))
-        for f in ("a", "b", "x", "w")
-        if hasattr(s, f)
+        for f in ("a", "b", "x", "w", "q", "k", "v")
+        if getattr(s, f, None) is not None
     }
     if hasattr(s, "params"):
         changes["params"] = tuple(replace(o, name=names.get(o.name, o.name)) for o in s.params)

@@ -9,6 +9,7 @@ from math import copysign
 from dsl.functions import EVERY
 from dsl.ir import (
     Acc,
+    Attention,
     Call,
     Config,
     Conv,
@@ -31,7 +32,7 @@ _LEVEL = {"add": 1, "sub": 1, "mul": 2, "div": 2, "neg": 3}
 _ATOM = 4
 _WORDS = {
     Gemm: "gemm", GroupedGemm: "grouped_gemm", Transform: "transform", Map: "map", Reduce: "reduce",
-    Normalize: "normalize", Pool: "pool",
+    Normalize: "normalize", Pool: "pool", Attention: "attention",
 }  # fmt: skip
 
 
@@ -78,6 +79,8 @@ def _clauses(s: Stage) -> list[str]:
     clauses: list[tuple[str, object]] = []
     if isinstance(s, Transform):
         return _texts(_transform(s))
+    if isinstance(s, Attention):
+        return _texts(_attention(s))
     if isinstance(s, Conv):
         clauses = _conv(s) + _config(s.config)
     elif isinstance(s, Gemm | GroupedGemm):
@@ -136,6 +139,13 @@ def _conv(s: Conv) -> list[tuple[str, object]]:
         ("dilation", _dims(s.dilation) if set(s.dilation) != {1} else None),
         ("groups", s.groups if s.groups != 1 else None),
     ]
+
+
+def _attention(s: Attention) -> list[tuple[str, object]]:
+    return [
+        ("order", s.order if s.order != "bhmd" else None), ("heads", _dims(s.heads)),
+        ("scale", repr(float(s.scale))), ("causal", s.causal),
+    ]  # fmt: skip
 
 
 def _transform(s: Transform) -> list[tuple[str, object]]:

@@ -18,7 +18,7 @@ from functools import lru_cache
 from dsl import guard
 from dsl.arch import DEFAULT
 from dsl.functions import REDUCTIONS
-from dsl.ir import Call, Config, Conv, DType, Gemm, Program, Scheduler, Stage
+from dsl.ir import Attention, Call, Config, Conv, DType, Gemm, Program, Scheduler, Stage
 from dsl.rules import legal, normalized, rowmajor
 
 # One H200 SM at 1.755 GHz: dense tensor-core FLOP/s by precision, and its share of L2 bandwidth (bytes/s).
@@ -42,6 +42,7 @@ def resolve(program: Program, sm_count: int = 132) -> Program:
     program = replace(program, arch=program.arch or DEFAULT)
     forced = {s.config.backend for s in program.stages if hasattr(s, "config")} - {None}
     forced |= set(guard.writers(program)) if program.guard else set()
+    forced |= {"cute"} if any(isinstance(s, Attention) for s in program.stages) else set()
     # One back end builds the whole program: first try configurations that both take, then those of one.
     ways = [tuple(forced)] if forced else [legal.BACKENDS, ("cpp",), ("cute",)]
     for backends in ways:

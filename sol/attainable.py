@@ -18,6 +18,7 @@ from dsl.lower.plan.buffers import aliases
 from dsl.printer import word_of
 from dsl.rules import legal, normalized
 from sol.hardware import Hardware
+from sol.model.attention import attention_time
 from sol.model.convolution import convolution_time, implicit
 from sol.model.eager import predict_eager
 from sol.model.launches import kernels
@@ -288,6 +289,8 @@ def _limit_ms(program: ir.Program, stages: Iterable[StageTime], hw: Hardware) ->
     for s, time in zip(program.stages, stages, strict=True):
         if legal.configured(s, types):
             products += time.flops / hw.ceiling(CLASS_OF_COMPUTE[legal.compute_of(s, types)])
+        elif isinstance(s, ir.Attention):
+            products += time.flops / hw.ceiling(CLASS_OF_COMPUTE[s.type.dtype])
     return 1e3 * max(products, moved / hw.copy_rate)
 
 
@@ -311,6 +314,8 @@ def _stage(program: ir.Program, stage: ir.Stage, hw: Hardware, free: Collection[
         return StageTime(stage.name, word_of(stage), 0.0, "launch", {}, note=note)
     if legal.configured(stage, legal.types_of(program)):
         return _product(program, stage, hw)
+    if isinstance(stage, ir.Attention):
+        return attention_time(program, stage, hw)
     source = next((s for s in program.stages if isinstance(stage, ir.Normalize) and s.name == stage.x.name), None)
     if source is not None and normalized_with(program, source) is stage:
         return StageTime(stage.name, word_of(stage), 0.0, "launch", {}, note=f"in the registers of {source.name}")

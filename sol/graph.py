@@ -77,7 +77,7 @@ class Op:
 
     `line`: the line of the pasted module that calls it, if known. `module`: the torch.nn module that it belongs to
     ("LSTM"), or "". `unmasked`: of an operation that masks attention scores by a mask that is the same in every call,
-    the share of scores that the mask leaves.
+    the share of scores that the mask leaves; `causal`: the mask leaves the diagonal of a square and all below it.
     """
 
     name: str
@@ -88,6 +88,7 @@ class Op:
     line: int | None = None
     module: str = ""
     unmasked: float = 1.0
+    causal: bool = False
 
 
 def _external(ops: Iterable[Op]) -> set[str]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from dsl.check.attention import ATTENTION_CLAUSES, attention
 from dsl.check.context import Clauses, Context, Typed
 from dsl.check.conv import CONV_CLAUSES, TRANSPOSED_CLAUSES, conv
 from dsl.check.gemm import GEMM_CLAUSES, GROUPED_CLAUSES, gemm, grouped_gemm
@@ -61,6 +62,14 @@ FAMILIES: dict[str, Family] = {
         )
         for d, axes in ((1, "w"), (2, "h, w"), (3, "d, h, w"))
     },
+    "attention": Family(
+        1,
+        3,
+        ATTENTION_CLAUSES,
+        "attention(q, k, v)",
+        "softmax(scale * q @ k.T) @ v without the scores in memory",
+        attention,
+    ),
     "transform": Family(
         1,
         2,

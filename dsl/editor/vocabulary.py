@@ -8,7 +8,7 @@ from dsl.arch import ARCHS, COVERED
 from dsl.axes import SPATIAL
 from dsl.check.families import FAMILIES
 from dsl.functions import EVERY, INDEXED, REDUCTIONS
-from dsl.ir import NORMALIZATIONS
+from dsl.ir import NORMALIZATIONS, ORDERS
 from dsl.ir import REDUCTIONS as REDUCE_OPS
 from dsl.rules import legal
 
@@ -90,6 +90,11 @@ _CLAUSES: dict[str, tuple[str, str, tuple[str, ...]]] = {
     "of": ("of acc * v[n]", "the reduced or normalised expression of x's element acc", ()),
     "keepdim": ("keepdim", "the reduced axes stay, with length 1", ()),
     "eps": ("eps 1e-5", "added to the variance", ("1e-5", "1e-6", "1e-3")),
+    "scale": ("scale 0.125", "of attention: the factor of the scores; default: 1 / sqrt(d)", ()),
+    "causal": ("causal", "of attention: query i reads keys 0 to i", ()),
+    "order": ("order bmhd", "of attention's axes: batch, head, position, element; default: bhmd", tuple(ORDERS)),
+    "heads": ("heads 32x8", "of attention of one tensor, which holds the heads of q, of k and of v in turn: how many "
+              "of q, and how many of k and of v", ()),
     "window": ("window 2x2", "the pooled window, or global: the whole channel", ("global",)),
 }  # fmt: skip
 
@@ -113,6 +118,9 @@ _VALUES = {
     "cpp": "CUTLASS C++: builds in 40 s",
     "nchw": "row-major, the last axis contiguous",
     "nhwc": "channels last: memory holds axis 0, axes 2.., axis 1",
+    "bhmd": "each head's positions side by side",
+    "bmhd": "each position's heads side by side, as a product writes them",
+    "mbhd": "as bmhd, the positions before the batches",
     "global": "one window over the whole channel; the spatial axes stay, with length 1",
     "graph": "all stages as one CUDA graph",
     "stream": "stages one after another on the stream",

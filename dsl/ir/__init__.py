@@ -9,7 +9,9 @@ from dsl.ir.expression import Acc, Also, Call, Expr, Let, Load, Number, Ref, loa
 from dsl.ir.program import GemmShape, Param, Program, conv_shape, gemm_shape
 from dsl.ir.stages import (
     NORMALIZATIONS,
+    ORDERS,
     REDUCTIONS,
+    Attention,
     Collective,
     Config,
     Conv,
@@ -31,8 +33,9 @@ from dsl.ir.stages import (
 from dsl.ir.types import NCHW, NHWC, NOWHERE, DType, Span, TensorType
 
 __all__ = [
-    "NCHW", "NHWC", "NORMALIZATIONS", "NOWHERE", "REDUCTIONS", "Acc", "Also", "Call", "Collective", "Config", "Conv",
-    "DType", "Expr", "Gemm", "GemmShape", "GroupedGemm", "Let", "Load", "Map", "Normalize", "Number", "Operand",
-    "Param", "Pool", "Program", "Reduce", "Ref", "Scheduler", "Span", "Stage", "StageBase", "TensorType", "Transform",
-    "conv_shape", "expressions", "gemm_shape", "inlined", "loads", "reads", "reads_second",
+    "NCHW", "NHWC", "NORMALIZATIONS", "NOWHERE", "ORDERS", "REDUCTIONS", "Acc", "Also", "Attention", "Call",
+    "Collective", "Config", "Conv", "DType", "Expr", "Gemm", "GemmShape", "GroupedGemm", "Let", "Load", "Map",
+    "Normalize", "Number", "Operand", "Param", "Pool", "Program", "Reduce", "Ref", "Scheduler", "Span", "Stage",
+    "StageBase", "TensorType", "Transform", "conv_shape", "expressions", "gemm_shape", "inlined", "loads", "reads",
+    "reads_second",
 ]  # fmt: skip

@@ -255,8 +255,54 @@ class Pool(StageBase):
         return (self.x,)
 
 
+# The order of attention's axes -> which of [b, h, m, d] each one is.
+ORDERS = {"bhmd": (0, 1, 2, 3), "bmhd": (0, 2, 1, 3), "mbhd": (2, 0, 1, 3)}
+
+
+@dataclass(frozen=True)
+class Attention(StageBase):
+    """y[b, h, m] = sum_n softmax_n(scale * q[b, h, m] . k[b, h, n]) v[b, h, n]; the scores stay on the chip.
+
+    q is [b, h, m, d], k is [b, g, n, d], v is [b, g, n, e], and the result [b, h, m, e]. Each of the g heads of k and v
+    serves h / g heads of q. `order`: that of the axes of all four. Without v, k holds the heads of both, those of v
+    last; without k too, q holds the heads of all three, and `heads` is (h, g). `causal`: m is n, and query i reads
+    keys 0 to i.
+    """
+
+    name: str
+    q: Operand
+    k: Operand | None = None
+    v: Operand | None = None
+    scale: float = 1.0
+    causal: bool = False
+    order: str = "bhmd"
+    heads: tuple[int, int] | None = None
+
+    @property
+    def operands(self) -> tuple[Operand, ...]:
+        return tuple(o for o in (self.q, self.k, self.v) if o is not None)
+
+    def by_head(self, shape: tuple[int, ...]) -> tuple[int, ...]:
+        """Sizes in this order as those of (batches, heads, positions, size)."""
+        return tuple(shape[ORDERS[self.order].index(axis)] for axis in range(4))
+
+    def in_order(self, shape: tuple[int, ...]) -> tuple[int, ...]:
+        """Sizes of (batches, heads, positions, size) in this order."""
+        return tuple(shape[axis] for axis in ORDERS[self.order])
+
+    def parts(self, shapes: tuple[tuple[int, ...], ...]) -> tuple[tuple[int, int, int], ...]:
+        """Where q, k and v are: (operand, its first head, heads). `shapes`: of the operands, by head."""
+        if self.v is not None:
+            return tuple((i, 0, s[1]) for i, s in enumerate(shapes))
+        if self.k is not None:
+            g = shapes[1][1] // 2
+            return (0, 0, shapes[0][1]), (1, 0, g), (1, g, g)
+        h, g = self.heads
+        return (0, 0, h), (0, h, g), (0, h + g, g)
+
+
 Collective = Gemm | GroupedGemm | Conv
-Stage = Gemm | GroupedGemm | Conv | Transform | Map | Reduce | Normalize | Pool
+Stage = Gemm | GroupedGemm | Conv | Transform | Map | Reduce | Normalize | Pool | Attention
 
 
 def expressions(stage: Stage) -> tuple[Expr, ...]:

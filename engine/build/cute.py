@@ -105,6 +105,8 @@ class CuteBuilder:
         """Compile a `cute` Source, or take it from the cache. Raises BuildError; the next build gets a fresh worker."""
         if cached := lookup(source, self.cache):
             return cached
+        if "flash_attn" in source.text and (missing := toolchain.find().missing("flash_attn")):
+            raise BuildError("no_toolchain", missing[0])
         if self._process is None or not self._process.alive:
             self.warm(cancelled)
         started = time.perf_counter()

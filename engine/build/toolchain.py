@@ -24,6 +24,7 @@ _EXTRA = "pip install -r requirements-gpu.txt"
 _MISSING = {
     "cute_dsl": f"CuTe DSL is not installed: {_EXTRA}",
     "quack": f"quack-kernels is not installed: {_EXTRA}",
+    "flash_attn": f"flash-attn-4, which attention stages need, is not installed: {_EXTRA}",
     "torch": "PyTorch is not installed: pip install -r requirements.txt",
     "nvcc": f"no nvcc on PATH and none from wheels: {_EXTRA}",
     "cutlass_headers": f"CUTLASS's headers (the nvidia-cutlass wheel) are not installed: {_EXTRA}",
@@ -44,7 +45,7 @@ class Tool:
 
 @dataclass(frozen=True)
 class Toolchain:
-    """The tools of all builds by name: torch, cute_dsl, quack, nvcc, cutlass_headers, gxx."""
+    """The tools of all builds by name: torch, cute_dsl, quack, flash_attn, nvcc, cutlass_headers, gxx."""
 
     tools: dict[str, Tool] = field(default_factory=dict)
 
@@ -75,7 +76,9 @@ class Toolchain:
 
     def fingerprint(self, backend: str) -> str:
         """A hash of the versions of the tools that build `backend`, for cache keys."""
-        names = ("torch", "cute_dsl", "quack") if backend == "cute" else ("nvcc", "cutlass_headers", "gxx")
+        names = (
+            ("torch", "cute_dsl", "quack", "flash_attn") if backend == "cute" else ("nvcc", "cutlass_headers", "gxx")
+        )
         text = ";".join(f"{n}={self.tools[n].version}" for n in names) + f";python={sys.version_info[:2]}"
         return hashlib.sha256(text.encode()).hexdigest()[:16]
 
@@ -95,6 +98,7 @@ def find() -> Toolchain:
         _package("torch", "torch", "torch"),
         _package("cute_dsl", "nvidia-cutlass-dsl", "nvidia_cutlass_dsl"),
         _package("quack", "quack-kernels", "quack"),
+        _package("flash_attn", "flash-attn-4", "flash_attn"),
         _tool("nvcc", _printed(compiler, r"V(\d+\.\d+\.\d+)") if compiler else None, compiler),
         _package("cutlass_headers", "nvidia-cutlass", "cutlass_library"),
         _gxx(),

@@ -27,8 +27,8 @@ REQUIREMENTS = Path(__file__).resolve().parents[2] / "requirements-gpu.txt"
 NEEDS = {
     "cute": (
         "nvidia-cutlass-dsl", "nvidia-cutlass-dsl-libs-base", "nvidia-cutlass-dsl-libs-core",
-        "nvidia-cutlass-dsl-libs-cu13", "cuda-bindings", "cuda-pathfinder", "quack-kernels", "apache-tvm-ffi",
-        "torch-c-dlpack-ext", "einops",
+        "nvidia-cutlass-dsl-libs-cu13", "cuda-bindings", "cuda-pathfinder", "quack-kernels", "flash-attn-4",
+        "apache-tvm-ffi", "torch-c-dlpack-ext", "einops",
     ),
     "cpp": (
         "nvidia-cuda-nvcc", "nvidia-cuda-crt", "nvidia-nvvm", "nvidia-cuda-runtime", "nvidia-cuda-cccl",

@@ -135,7 +135,10 @@ def _read(answer: dict, seconds: float) -> Traced:
                 raise ValueError(f"tensor {t.name} has an unknown kind")
             if not (isinstance(t.name, str) and t.name.isidentifier() and isinstance(t.path, str)):
                 raise ValueError("a tensor has no name")
-        if not all(isinstance(op.unmasked, int | float) and 0 < op.unmasked <= 1 for op in graph.ops):
+        if not all(
+            isinstance(op.unmasked, int | float) and 0 < op.unmasked <= 1 and isinstance(op.causal, bool)
+            for op in graph.ops
+        ):
             raise ValueError("a mask leaves no share of its scores")
         if not all(isinstance(op.module, str) and f"_{op.module}".isidentifier() for op in graph.ops):
             raise ValueError("an operation's module has no name")

@@ -1,4 +1,5 @@
-"""The `cute` back end: it generates one Python module over CuTe DSL and quack-kernels for sm_90a.
+"""The `cute` back end: it generates one Python module over CuTe DSL and quack-kernels for sm_90a; attention is a kernel
+of flash-attn-4.
 
 Nothing here imports torch, CUTLASS or quack. emit.py assembles the module and maps the lines of the program to its
 lines. stage.py has the table of lowerings, names.py the tensors' names in Python, expression.py the text of

@@ -27,14 +27,14 @@ LOCALS = {
         "ready_end registers row select_ shared square squares stat0 stat1 state states step step_end steps",
         "store stream sums tail taps tensor tensors thread tile total turn value values vector vector_end",
         "vectors vectors_end weights whole write x_thread x_values y_thread",
-        "batch begin deep most reads rows rows_first columns_first several turns",
+        "batch batches begin counts deep most reads rows rows_first columns_first several turns",
     )
     for name in line.split()
 }
 DERIVED = (
     *(f"partial{i}" for i in range(6)),
     *("epilogue", "operands", "packed", "partial", "stats", "element", "of", "kernel", "first", "second"),
-    *("at", "step", "tile", "row", "result", "launch", "merge", "square", "values"),
+    *("heads", "at", "step", "tile", "row", "result", "launch", "merge", "square", "values"),
 )
 
 

@@ -11,7 +11,21 @@ from math import prod
 import torch
 
 from dsl.axes import axes_of
-from dsl.ir import Conv, DType, Gemm, GroupedGemm, Map, Normalize, Operand, Pool, Program, Reduce, Stage, Transform
+from dsl.ir import (
+    Attention,
+    Conv,
+    DType,
+    Gemm,
+    GroupedGemm,
+    Map,
+    Normalize,
+    Operand,
+    Pool,
+    Program,
+    Reduce,
+    Stage,
+    Transform,
+)
 from engine.evaluate.correctness.expressions import Scope
 from engine.evaluate.correctness.rounding import operand
 
@@ -30,6 +44,8 @@ def compute(
         return _grouped(stage, env, exact), None
     if isinstance(stage, Conv):
         return _conv(stage, env, exact, rounds), None
+    if isinstance(stage, Attention):
+        return _attention(stage, env, exact), None
     x = element(env[stage.x.name])
     if isinstance(stage, Map):
         return _part(stage, x, whole), None
@@ -109,6 +125,31 @@ def _conv(stage: Conv, env: Env, exact: bool, rounds: bool) -> torch.Tensor:
     read = [_read(t, stage.config.compute, exact, rounds) for t in (x, w)]
     acc = _CONV[n, stage.transposed](*read, **kwargs)
     return acc if exact else _accumulator(acc, x)
+
+
+# ---- attention ------------------------------------------------------------------------------------------------
+
+
+def _attention(stage: Attention, env: Env, exact: bool) -> torch.Tensor:
+    """The probabilities are rounded to the operands' type before they are multiplied by v, and divided by their sum
+    after it, as the kernel does. One batch at a time: the scores of all would fill the memory."""
+    whole = [env[o.name].permute(stage.by_head((0, 1, 2, 3))) for o in stage.operands]
+    parts = stage.parts(tuple(tuple(x.shape) for x in whole))
+    read = [whole[i].narrow(1, first, count) for i, first, count in parts]
+    narrow, wide = read[0].dtype, torch.float64 if exact else torch.float32
+    groups = read[0].shape[1] // read[1].shape[1]
+    results = []
+    for q, k, v in zip(*read, strict=True):
+        q, k, v = (x.to(wide) for x in (q, k.repeat_interleave(groups, 0), v.repeat_interleave(groups, 0)))
+        scores = (q @ k.transpose(-2, -1)) * stage.scale
+        if stage.causal:
+            above = torch.ones(scores.shape[-2:], dtype=torch.bool).triu(1)
+            scores = scores.masked_fill(above, -torch.inf)
+        weights = (scores - scores.amax(-1, keepdim=True)).exp()
+        total = weights.sum(-1, keepdim=True)
+        weights = weights if exact else weights.to(narrow).to(wide)
+        results.append((weights @ v) / total)
+    return torch.stack(results).permute(stage.in_order((0, 1, 2, 3)))
 
 
 # ---- transforms -----------------------------------------------------------------------------------------------

@@ -30,12 +30,13 @@ class Masks:
             if op["op"] in MASKING and op["name"] in nodes:
                 node = nodes[op["name"]]
                 names = [argument.name for argument in node.target._schema.arguments]
-                share = self.share(node, dict(zip(names, node.args, strict=False)) | dict(node.kwargs))
-                if share < 1.0:
-                    op["unmasked"] = share
+                live = self.live(node, dict(zip(names, node.args, strict=False)) | dict(node.kwargs))
+                if live is not None and not bool(live.all()):
+                    op["unmasked"] = float(live.sum()) / live.numel()
+                    op["causal"] = _causal(live)
 
-    def share(self, node: Any, arguments: Mapping[str, Any]) -> float:
-        """The share of elements that a masking operation leaves to the softmax after it; 1 if it masks none.
+    def live(self, node: Any, arguments: Mapping[str, Any]) -> Any:
+        """True for each element that a masking operation leaves to the softmax after it; None if that is not known.
         `arguments`: its arguments by ATen's names."""
         import torch
 
@@ -53,8 +54,8 @@ class Masks:
             mask = self.value(arguments.get("attn_mask"))
             live = None if mask is None else mask if mask.dtype is torch.bool else mask > NEGLIGIBLE
         if live is None or not live.dim() or not live.numel() or not bool(live.any(-1).all()):
-            return 1.0  # a row without any element has no result that could be relied on
-        return float(live.sum()) / live.numel()
+            return None  # a row without any element has no result that could be relied on
+        return live
 
     def _logical(self, node: Any, invert: bool = False) -> Any:
         mask = self.value(node)
@@ -110,6 +111,14 @@ class Masks:
                 return node.target(*args, **kwargs)
         except Exception:
             return None
+
+
+def _causal(live: Any) -> bool:
+    """Return True if the diagonal and all below it are left of every square matrix."""
+    import torch
+
+    square = live.dim() > 1 and live.shape[-1] == live.shape[-2]
+    return square and bool((live == torch.ones(live.shape[-2:], dtype=torch.bool).tril()).all())
 
 
 def _computable(node: Any) -> bool:

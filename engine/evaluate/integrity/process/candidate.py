@@ -28,6 +28,7 @@ PRELOAD = ("torch", "engine.evaluate.integrity.process.candidate_main")
 LATE = {
     "cutlass": ("tvm_ffi", "cutlass.cute"),
     "quack": ("tvm_ffi", "cutlass.cute", "quack.gemm_runtime.host", "quack.epilogue.frontend"),
+    "flash_attn": ("flash_attn.cute.flash_fwd_sm90",),
     "triton": ("triton", "triton.language"),
 }
 SHARED = 4 << 20  # bytes of memory of a child that serves several problems

@@ -270,6 +270,23 @@ class Pooling(Draft):
 
 
 @dataclass
+class Attention(Draft):
+    """dsl.ir.Attention; without `k` and `v`, `q` has the heads of all three."""
+
+    q: Source = None
+    k: Source | None = None
+    v: Source | None = None
+    order: str = "bhmd"
+    heads: tuple[int, int] | None = None
+    scale: float = 1.0
+    causal: bool = False
+
+    @property
+    def sources(self) -> tuple[Source, ...]:
+        return tuple(s for s in (self.q, self.k, self.v) if s is not None)
+
+
+@dataclass
 class Rearrangement(Draft):
     """A copy in another order: x seen as `view`, then its axes permuted."""
 

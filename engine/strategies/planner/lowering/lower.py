@@ -39,6 +39,7 @@ from engine.strategies.planner.lowering.drafts import (
 )
 from engine.strategies.planner.lowering.lowering_context import LoweringContext, blamed, key, refuse, unkey
 from engine.strategies.planner.lowering.norm_stores import stored_by_norms
+from engine.strategies.planner.lowering.rules import attention as attentions
 from engine.strategies.planner.lowering.rules.composites import COMPOSITES, LOSSES, expanded
 from engine.strategies.planner.lowering.rules.gates import GATES, without_gates
 from engine.strategies.planner.lowering.rules.nonproduct import (
@@ -83,6 +84,7 @@ def covered() -> tuple[tuple[str, str], ...]:
         ("convolutions", "conv and conv_transpose, 1d to 3d"),
         ("pools", "max, avg"),
         ("reductions", ", ".join([*(n for n in REDUCTIONS if n not in _SPELLINGS), "linalg_vector_norm"])),
+        ("attention", attentions.SDPA),
         ("normalisations", ", ".join(NORMALIZATIONS)),
         ("losses", ", ".join(LOSSES)),
         ("gates", ", ".join(GATES)),
@@ -143,7 +145,7 @@ def lower(graph: OpGraph, title: str = "module") -> Lowered:
 
     Raises SessionRefused("not_covered") for the first operation without a rule.
     """
-    graph = recognised(without_gates(expanded(graph)))
+    graph = recognised(attentions.recognised(without_gates(expanded(graph))))
     try:
         lowered = _lower(graph, title)
     except SessionRefused as refused:
@@ -186,6 +188,8 @@ def _value(walk: LoweringContext) -> Value:
         if op.attrs.get("train") or op.attrs.get("training"):
             raise walk.refuse("is active in training mode; call `.eval()` semantics are what is optimised here")
         return walk.arguments()[0]
+    if op.op == attentions.STAGE:
+        return attentions.attention(walk)
     rule = _rule(op)
     if rule is None:
         raise without_rule(op)
@@ -204,9 +208,13 @@ def _rule(op: Op) -> Callable[[LoweringContext], Value] | None:
     return next((rule for names, rule in rules if op.op in names), None)
 
 
-def has_rule(op: Op) -> bool:
-    """Return False for an operation that no program can hold, whatever is around it."""
-    return op.op in (*IDENTITIES, *COMPOSITES, *SLICES, *GATES) or _rule(op) is not None
+def has_rule(op: Op, graph: OpGraph) -> bool:
+    """Return False for an operation of a graph that no program can hold."""
+    return (
+        op.name in attentions.attentions(graph)
+        or op.op in (*IDENTITIES, *COMPOSITES, *SLICES, *GATES)
+        or _rule(op) is not None
+    )
 
 
 def without_rule(op: Op) -> SessionRefused:
@@ -360,8 +368,8 @@ def _move(stage: Draft, moved: dict[str, str]) -> None:
             to[name] = key(moved.get(tensor, tensor), shape)
         return pointwise.rename(e, to)
 
-    for field in ("a", "b", "x", "w"):
-        if getattr(stage, field, None) is not None:
+    for field in ("a", "b", "x", "w", "q", "k", "v"):
+        if isinstance(getattr(stage, field, None), Source):
             setattr(stage, field, source(getattr(stage, field)))
     if isinstance(stage, Normalization):
         stage.params = tuple(source(s) for s in stage.params)

@@ -24,6 +24,7 @@ from dsl.ir import NCHW, NHWC, Acc, Call, Config, DType, Expr, Load, Number, Ope
 from engine.strategies.planner.lowering import pointwise
 from engine.strategies.planner.lowering.choice import COMPUTE, Choice
 from engine.strategies.planner.lowering.drafts import (
+    Attention,
     Convolution,
     Draft,
     Elementwise,
@@ -77,16 +78,14 @@ class Build:
         emit = {
             Product: self._product, Convolution: self._convolution, Elementwise: self._elementwise,
             Reduction: self._reduction, Normalization: self._normalization, Pooling: self._pooling,
-            Rearrangement: self._rearrangement,
+            Rearrangement: self._rearrangement, Attention: self._attention,
         }  # fmt: skip
         for i, draft in enumerate(self.drafts):
             emit[type(draft)](i, draft)
-        results = tuple(self.lowered.names[stage_of(r)][part_of(r)] for r in self.lowered.results)
+        low, stages, guard = self.lowered, tuple(self.stages), self.choice.guard
+        results = tuple(low.names[stage_of(r)][part_of(r)] for r in low.results)
         types = tuple(self.types[n] for n in results)
-        return ir.Program(
-            self.lowered.name, self.lowered.params, tuple(self.stages), results, types, "sm_90a",
-            guard=self.choice.guard,
-        )  # fmt: skip
+        return ir.Program(low.name, low.params, stages, results, types, "sm_90a", guard=guard)
 
     # ---- names and types ----
 
@@ -196,9 +195,7 @@ class Build:
 
     def finish(self, i: int, draft: Draft, stage: ir.Stage, natural: str = NCHW, shape: tuple | None = None) -> None:
         """Append a stage and store its results as their readers need them; `shape`: padded, to be cropped."""
-        layout = self.readers.layout(i)
-        names = self.lowered.names[i]
-        store = self.stored(i)
+        layout, names, store = self.readers.layout(i), self.lowered.names[i], self.stored(i)
         say = layout if layout != natural else None
         if isinstance(stage, ir.Conv) and natural == NHWC:
             say = layout
@@ -304,6 +301,12 @@ class Build:
         named = dict(zip(over.names, now.names, strict=True))
         now.outs = [on_axes(e, named) for e in exprs]
         self._map(at, now, name)
+
+    def _attention(self, i: int, draft: Attention) -> None:
+        sides = [Operand(self.transform(self.name_of(s.of, s.shape), to=self.element)) for s in draft.sources]
+        name, how = self.lowered.names[i][0], (draft.scale, draft.causal, draft.order, draft.heads)
+        self.types[name] = TensorType(self.element, draft.shape)
+        self.stages.append(ir.Attention(name, *(*sides, None, None)[:3], *how))
 
     # ---- convolutions ----
 

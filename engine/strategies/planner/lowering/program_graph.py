@@ -13,6 +13,7 @@ from dsl.axes import axes_of
 from dsl.guard import rescue
 from dsl.ir import (
     Acc,
+    Attention,
     Collective,
     Conv,
     DType,
@@ -73,6 +74,8 @@ class _Builder:
         """Add the stage's computation, then its expressions, in the type in which PyTorch would compute them."""
         if isinstance(stage, Gemm | GroupedGemm | Conv):
             acc, second = self._product(stage)
+        elif isinstance(stage, Attention):
+            acc, second = self._attention(stage), None
         elif isinstance(stage, Map):
             acc, second = self.expressions.part_of(stage.x.name, stage.crop or (), stage.start or ()), None
         elif isinstance(stage, Normalize) and stage.op == "absmax":
@@ -129,6 +132,28 @@ class _Builder:
         step = {"dim": -1, "end": columns[-1], "step": 2}
         first, second = (self.expressions.emit("slice", [acc], half, {**step, "start": i}, fresh=True) for i in (0, 1))
         return first, second
+
+    def _attention(self, stage: Attention) -> str:
+        """PyTorch's own attention, on views of the operands."""
+        graph, dtype = self.expressions, self.program.type_of(stage.q.name).dtype
+        whole = [self._permuted(o.name, stage.by_head((0, 1, 2, 3))) for o in stage.operands]
+        shapes = tuple(graph.tensors[n].shape for n in whole)
+        sides = []
+        for i, first, count in stage.parts(shapes):
+            cut = (shapes[i][0], count, *shapes[i][2:])
+            sides.append(graph.part_of(whole[i], cut, (0, first, 0, 0)))
+        (b, h, m, _), (_, g, _, e) = (graph.tensors[n].shape for n in (sides[0], sides[2]))
+        attrs = {"dropout_p": 0.0, "is_causal": stage.causal, "scale": stage.scale, "enable_gqa": h != g}
+        y = graph.emit("scaled_dot_product_attention", sides, TensorType(dtype, (b, h, m, e)), attrs, fresh=True)
+        return self._permuted(y, stage.in_order((0, 1, 2, 3)), fresh=True)
+
+    def _permuted(self, name: str, dims: tuple[int, ...], fresh: bool = False) -> str:
+        """The tensor with its axes in another order, which moves nothing."""
+        if dims == tuple(sorted(dims)):
+            return name
+        t = self.expressions.tensors[name]
+        kind = TensorType(DType(t.dtype), tuple(t.shape[i] for i in dims))
+        return self.expressions.emit("permute", [name], kind, {"dims": list(dims)}, fresh=fresh)
 
     def _side(self, o: Operand) -> str:
         t = self.program.type_of(o.name)

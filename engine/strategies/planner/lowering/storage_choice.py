@@ -7,6 +7,7 @@ from math import prod
 
 from dsl.ir import NCHW, NHWC, DType, loads
 from engine.strategies.planner.lowering.drafts import (
+    Attention,
     Convolution,
     Draft,
     Elementwise,
@@ -61,8 +62,8 @@ class Readers:
         self.layout = cache(self._layout)
 
     def _roles(self, draft: Draft) -> tuple[str, ...]:
-        if isinstance(draft, Product):
-            return ("operand", "operand")
+        if isinstance(draft, Product | Attention):
+            return ("operand",) * len(draft.sources)
         if isinstance(draft, Convolution):
             if self.in_rows(draft):
                 return ("rows", "rows")

@@ -34,6 +34,7 @@ from engine.strategies.planner.lowering.lower import (
     lower,
     without_rule,
 )
+from engine.strategies.planner.lowering.rules.attention import SDPA
 from engine.strategies.planner.lowering.rules.composites import COMPOSITES
 from engine.strategies.planner.lowering.rules.nonproduct import CONVOLUTIONS, NORMALIZATIONS, POOLS, REDUCTIONS
 from engine.strategies.planner.lowering.rules.products import PRODUCTS
@@ -41,6 +42,7 @@ from engine.strategies.planner.lowering.rules.views import SWAPS, VIEWS
 from sol.graph import SLICES, Op, OpGraph
 
 _ANCHORS = {
+    SDPA,
     *PRODUCTS,
     *CONVOLUTIONS,
     *POOLS,
@@ -236,7 +238,7 @@ class _Search:
     def _without_rules(self) -> None:
         """Leave out at once what no region can hold, not one operation an attempt."""
         for op in self.graph.live:
-            if op.name not in self.outside and not has_rule(op):
+            if op.name not in self.outside and not has_rule(op, self.graph):
                 e = without_rule(op)
                 self.first = self.first or e
                 self.outside[op.name] = (e.reason, e.why)

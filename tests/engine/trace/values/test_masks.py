@@ -89,3 +89,9 @@ def test_the_mask_of_pytorchs_attention():
     inputs = ", ".join([f"torch.randn(2, 3, {N}, 16)"] * 3)
     graph = graph_of(forward, inputs, BUFFER.format(f"{LOWER}.bool()"))
     assert [op.unmasked for op in graph.ops if op.op == "scaled_dot_product_attention"] == [pytest.approx(CAUSAL)]
+
+
+@pytest.mark.parametrize(("mask", "causal"), [(LOWER, True), (BAND, False), (f"torch.tril({ONES}, diagonal=1)", False)])
+def test_a_mask_is_causal_if_it_leaves_the_diagonal_and_all_below(mask, causal):
+    graph = graph_of(FILLED.format("s.masked_fill(self.m == 0, float('-inf'))"), INPUTS, BUFFER.format(mask))
+    assert [op.causal for op in graph.ops if op.unmasked != 1] == [causal]

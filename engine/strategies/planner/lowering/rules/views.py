@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from engine.strategies.planner.lowering.drafts import Leaf, Value
 from engine.strategies.planner.lowering.lowering_context import LoweringContext
+from sol.graph import Op
 
 SWAPS = ("transpose", "permute", "t", "mT", "numpy_T")
 VIEWS = (*SWAPS, "view", "reshape", "_unsafe_view", "unsqueeze", "squeeze", "flatten", "unflatten", "expand",
@@ -17,7 +18,7 @@ def view(walk: LoweringContext) -> Value:
         return value
     if op.op in SWAPS:
         leaf = walk.leaf(value)
-        order = _permutation(op, len(leaf.shape))
+        order = permutation(op, len(leaf.shape))
         return Leaf(leaf.source, leaf.base, tuple(leaf.order[i] for i in order))
     if op.op in ("expand", "expand_as"):  # broadcasting: the reader sees the sizes
         return walk.leaf(value)
@@ -26,7 +27,8 @@ def view(walk: LoweringContext) -> Value:
     return walk.reshaped(value, shape)
 
 
-def _permutation(op: object, rank: int) -> list[int]:
+def permutation(op: Op, rank: int) -> list[int]:
+    """Axis i of the result of a swap is axis `permutation[i]` of its tensor."""
     order = list(range(rank))
     if op.op == "permute":
         return [d % rank for d in op.attrs["dims"]]
@@ -40,4 +42,4 @@ def _permutation(op: object, rank: int) -> list[int]:
     return order
 
 
-__all__ = ["SWAPS", "VIEWS", "view"]
+__all__ = ["SWAPS", "VIEWS", "permutation", "view"]
