@@ -167,7 +167,7 @@ def _stored(s: Stage, program: Program) -> Iterator[Objection]:
         elif reader is not None:
             message += f", and {reader} may need the range of f32"
         else:
-            message += "; a guard checks the stores of products, normalize and map only"
+            message += "; a guard checks the stores of products, normalize, map and concat only"
         yield message, s.clause_span("store"), _STORE_F32
 
 
@@ -240,8 +240,9 @@ class _Rescue:
         for field in ("a", "b", "x", "w"):
             if hasattr(s, field):
                 changes[field] = self._operand(getattr(s, field))
-        if hasattr(s, "params"):
-            changes["params"] = tuple(map(self._operand, s.params))
+        for field in ("params", "parts"):
+            if isinstance(getattr(s, field, None), tuple):
+                changes[field] = tuple(map(self._operand, getattr(s, field)))
         if hasattr(s, "of"):
             changes["of"] = self._expr(s.of)
         if isinstance(s, Collective):
@@ -316,8 +317,9 @@ def _renamed(s: Stage, names: dict[str, str]) -> Stage:
         for f in ("a", "b", "x", "w", "q", "k", "v")
         if getattr(s, f, None) is not None
     }
-    if hasattr(s, "params"):
-        changes["params"] = tuple(replace(o, name=names.get(o.name, o.name)) for o in s.params)
+    for field in ("params", "parts"):
+        if isinstance(getattr(s, field, None), tuple):
+            changes[field] = tuple(replace(o, name=names.get(o.name, o.name)) for o in getattr(s, field))
     if hasattr(s, "of"):
         changes["of"] = expr(s.of)
     return replace(

@@ -21,6 +21,7 @@ from dsl.ir import (
     Acc,
     Call,
     Collective,
+    Concat,
     Conv,
     DType,
     Expr,
@@ -58,7 +59,7 @@ def able(program: Program, stage: Stage) -> bool:
     if isinstance(stage, Conv):
         types = types_of(program)
         return not is_direct(stage, types) and not is_rowmajor(stage, types)
-    return isinstance(stage, Gemm | Map | Normalize)
+    return isinstance(stage, Gemm | Map | Concat | Normalize)
 
 
 def wider_reader(program: Program, name: str) -> str | None:

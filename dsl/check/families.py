@@ -6,6 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from dsl.check.attention import ATTENTION_CLAUSES, attention
+from dsl.check.concat import CONCAT_CLAUSES, MOST, concat
 from dsl.check.context import Clauses, Context, Typed
 from dsl.check.conv import CONV_CLAUSES, TRANSPOSED_CLAUSES, conv
 from dsl.check.gemm import GEMM_CLAUSES, GROUPED_CLAUSES, gemm, grouped_gemm
@@ -80,6 +81,7 @@ FAMILIES: dict[str, Family] = {
         (("to", "f16"),),
     ),
     "map": Family(1, 1, MAP_CLAUSES, "map(x)", "each element by itself", map_, (("epilogue", "relu(acc)"),)),
+    "concat": Family(2, MOST, CONCAT_CLAUSES, "concat(x, y)", "tensors one after another", concat, (("over", "n"),)),
     "reduce": Family(
         1, 1, REDUCE_CLAUSES, "reduce(x)", "one value over some axes", reduce, (("op", "sum"), ("over", "n"))
     ),

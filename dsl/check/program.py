@@ -48,7 +48,7 @@ _ALIASES = {
     "groupnorm": "normalize", "group_norm": "normalize", "batchnorm": "normalize", "batch_norm": "normalize",
     "max_pool2d": "pool", "avg_pool2d": "pool", "sum": "reduce", "mean": "reduce", "max": "reduce", "argmax": "reduce",
     "sdpa": "attention", "scaled_dot_product_attention": "attention",
-    "relu": "map", "conv": "conv2d", "moe": "grouped_gemm",
+    "cat": "concat", "relu": "map", "conv": "conv2d", "moe": "grouped_gemm",
 }  # fmt: skip
 
 
