@@ -12,7 +12,7 @@ import { Charts } from "./charts.js";
 import { Help } from "./help.js";
 import { Limit } from "./limit.js";
 import { Regions } from "./regions.js";
-import { LateTurns } from "./late_turns.js";
+import { LateTurns } from "./strategies/late_turns.js";
 import { Opinion } from "./strategies/opinion.js";
 import { KeyForm } from "../visitor_key.js";
 import { drawHeader, drawLink, reserve } from "./header.js";

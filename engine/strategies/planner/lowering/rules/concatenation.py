@@ -5,7 +5,7 @@ from __future__ import annotations
 from math import prod
 
 from dsl.axes import single_axes
-from dsl.check.concat import MOST
+from dsl.check.stages.concat import MOST
 from engine.strategies.planner.lowering.drafts import Concatenation, Slice, Value
 from engine.strategies.planner.lowering.lowering_context import LoweringContext
 

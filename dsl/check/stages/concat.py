@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dsl.axes import single_axes
 from dsl.check.context import Clauses, Context, Typed, spans
-from dsl.check.generated import float_input
 from dsl.check.space import Space, shape_text
+from dsl.check.stages.generated import float_input
 from dsl.check.tail import TAIL, is_auto, read_tail
 from dsl.diagnostics import listing
 from dsl.fixes import transform_first, write_clause

@@ -1,6 +1,6 @@
 // The panel of what a model wrote. Its module is loaded where a model leads the session, or with a model's first event.
-import { h } from "../page.js";
-import { tr } from "../texts.js";
+import { h } from "../../page.js";
+import { tr } from "../../texts.js";
 
 const KINDS = ["turn.asked", "turn.said", "turn.answered", "script.shown"];
 
@@ -23,7 +23,7 @@ export class LateTurns {
     if (this.isLoading) return;
     this.isLoading = true;
     try {
-      const { Turns } = await import("./turns.js");
+      const { Turns } = await import("../turns.js");
       this.panel = new Turns(this.node, this.choose);
       this.changed();
     } catch {
