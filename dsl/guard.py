@@ -95,8 +95,8 @@ def objections(program: Program) -> Iterator[Objection]:
         if p.type.dtype not in (DType.F32, DType.I32):
             yield f"a guard checks casts of f32 to f16; {p.name} is {p.type.dtype.value}", p.span, f"{p.name}: f32"
     for s in program.stages:
-        if isinstance(s, GroupedGemm | Attention) or getattr(s, "pairs", False):
-            description = {GroupedGemm: "grouped_gemm", Attention: "attention"}.get(type(s), "a gemm with pairs")
+        if isinstance(s, GroupedGemm) or getattr(s, "pairs", False):
+            description = "grouped_gemm" if isinstance(s, GroupedGemm) else "a gemm with pairs"
             yield f"a guard has no f32 kernel for {s.name}, {description}", s.span, _NO_GUARD
         elif getattr(s, "prepack", False):
             yield "a guard checks every call, and prepack runs once", s.clause_span("prepack"), leave_clause("prepack")
@@ -123,8 +123,12 @@ def _of_cpp(program: Program) -> Iterator[Objection]:
         elif watched_stores(program, s):
             reason = f"a convolution here converts its own operands, and {s.name} is stored in f16"
             yield f"one guard checks one kind: {reason}", s.clause_span("store"), _STORE_F32
-        elif isinstance(s, Gemm) or (isinstance(s, Conv) and s.transposed and prod(s.stride) * s.groups != 1):
-            kind = "a gemm" if isinstance(s, Gemm) else "a transposed convolution of a stride or groups"
+        elif isinstance(s, Gemm | Attention) or (
+            isinstance(s, Conv) and s.transposed and prod(s.stride) * s.groups != 1
+        ):
+            kind = {Gemm: "a gemm", Attention: "attention"}.get(
+                type(s), "a transposed convolution of a stride or groups"
+            )
             reason = f"{s.name}, {kind} beside a convolution that converts its own operands"
             yield f"a guard has no f32 kernel for {reason}", s.span, _NO_GUARD
 
@@ -237,8 +241,8 @@ class _Rescue:
 
     def _stage(self, s: Stage) -> None:
         changes: dict[str, object] = {}
-        for field in ("a", "b", "x", "w"):
-            if hasattr(s, field):
+        for field in ("a", "b", "x", "w", "q", "k", "v"):
+            if isinstance(getattr(s, field, None), Operand):
                 changes[field] = self._operand(getattr(s, field))
         for field in ("params", "parts"):
             if isinstance(getattr(s, field, None), tuple):
