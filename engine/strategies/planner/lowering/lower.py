@@ -141,13 +141,14 @@ class Lowered:
         return program(self, cls, Choice())
 
 
-def lower(graph: OpGraph, title: str = "module") -> Lowered:
+def lower(graph: OpGraph, title: str = "module", *, attends: bool = True) -> Lowered:
     """The module as a pipeline. Element-wise work sees its tensors with their own axes, or, where it then could not be
     read by a product, or only as a copy, with all axes but the last as one.
 
-    Raises SessionRefused("not_covered") for the first operation without a rule.
+    Raises SessionRefused("not_covered") for the first operation without a rule. `attends`: attention is one stage.
     """
-    graph = recognised(attentions.recognised(without_gates(expanded(graph))))
+    graph = without_gates(expanded(graph))
+    graph = recognised(attentions.recognised(graph) if attends else graph)
     try:
         lowered = _lower(graph, title)
     except SessionRefused as refused:

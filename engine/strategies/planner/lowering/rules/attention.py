@@ -1,8 +1,8 @@
 """Attention as one stage: PyTorch's own, and the chain of product, scale, softmax and product that spells it out.
 
 `recognised` replaces each by one operation on the tensors that its views show, so that heads are read where a
-projection wrote them, and written where the next projection reads them. Only f16 and bf16 tensors: the kernel
-multiplies no others (dsl.check.stages.attention).
+projection wrote them, and written where the next projection reads them. The kernel multiplies f16 and bf16: a module
+in f32 has it in these classes, and in tf32 under a guard.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from sol.graph import Op, OpGraph, Tensor
 
 SDPA = "scaled_dot_product_attention"
 STAGE = "_attention"  # the operation that stands for one in a recognised graph
-_HALF = ("f16", "bf16")
+_FLOATS = ("f16", "bf16", "f32")
 
 
 Side = tuple[Strided, ...]
@@ -53,7 +53,7 @@ def attentions(graph: OpGraph) -> dict[str, Attended]:
     """The attentions that one stage computes, by the name of the operation with the result. Found once a graph."""
     if "attentions" not in graph.cache:
         tries = [_pytorchs(graph, op) for op in graph.live if op.op == SDPA]
-        if any(t.dtype in _HALF for t in graph.tensors.values()):
+        if any(t.dtype in _FLOATS for t in graph.tensors.values()):
             tries += [_written_out(graph, chain) for chain in chains(graph)]
         graph.cache["attentions"] = {a.out.name: a for a in tries if a is not None and _covered(graph, a)}
     return graph.cache["attentions"]
@@ -155,7 +155,7 @@ def _covered(graph: OpGraph, a: Attended) -> bool:
     """Return True if the stage takes these shapes."""
     (b, h, m, d), (bk, g, n, dk), (bv, gv, nv, e) = (side[0].shape for side in a.sides)
     out = graph.tensors[a.out.outputs[0]]
-    if out.dtype not in _HALF or any(graph.tensors[side[0].root].dtype != out.dtype for side in a.sides):
+    if out.dtype not in _FLOATS or any(graph.tensors[side[0].root].dtype != out.dtype for side in a.sides):
         return False
     if (b, d, b, g, n) != (bk, dk, bv, gv, nv) or h % g or out.elements != b * h * m * e:
         return False
