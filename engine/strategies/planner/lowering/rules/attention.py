@@ -207,6 +207,7 @@ def _one(graph: OpGraph, a: Attended, tensors: dict[str, Tensor]) -> tuple[list[
             shape = _ordered(order, (b, count, *side[0].shape[2:]))
             read.append(add(f"{out}__{letter}", "view", (side[0].root,), shape, size=list(shape)))
     attrs = {"order": order, "heads": heads, "scale": a.scale, "causal": a.causal}
+    attrs["in_f32"] = dtype == "f32" and a.out.op == SDPA
     result = _ordered(order, (b, h, m, e))
     if after is not None and moved == order:
         add(after.outputs[0], STAGE, tuple(read), result, **attrs)
@@ -297,7 +298,7 @@ def attention(walk: LoweringContext) -> Value:
     shape = walk.out().shape
     draft = Attention(
         shape, walk.out().dtype, [Acc()], q=q, k=k, v=v, order=at["order"], heads=at["heads"], scale=at["scale"],
-        causal=at["causal"],
+        causal=at["causal"], in_f32=at["in_f32"],
     )  # fmt: skip
     walk.drafts.append(draft)
     return Leaf.whole(reference(len(walk.drafts) - 1), shape)
