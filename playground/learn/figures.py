@@ -30,6 +30,7 @@ from playground.learn.writing.expressions import ExpressionError, Scope, read
 from sol import budget
 from sol.graph import OpGraph
 
+DIGITS = 9  # of a size
 MOST_POINTS = 24
 EPSILONS = (0.05, 0.1, 0.25, 0.5, 1.0)
 WINDOWS = (1, 2, 3, 4, 6, 12)
@@ -123,10 +124,11 @@ def _graphs(fields: _Fields, scope: Scope, texts: dict[str, str]) -> list[tuple[
         works.append((name, graph))
     for key, value, line in fields.labelled("sweep"):
         match = re.fullmatch(r"(\w{1,64})\s{1,20}(\d{1,20})\s{0,20}=\s{0,20}(\d[\d\s,]*)", value)
-        if not match or match[1] not in texts:
+        sizes = re.findall(r"\d+", match[3])[:MOST_POINTS] if match else []
+        if not match or match[1] not in texts or max(map(len, sizes)) > DIGITS:
             fix = "Write `sweep rows: layer 1024 = 16 64 256`: a work block, the size to change, its values."
             raise FigureError(line, "This sweep cannot be read.", fix)
-        for size in re.findall(r"\d+", match[3])[:MOST_POINTS]:
+        for size in sizes:
             text = re.sub(rf"(?<![\w.]){match[2]}(?![\w.])", size, texts[match[1]])
             try:
                 works.append((f"{int(size):,} {key.split(' ', 1)[1]}", work.read(text)))
@@ -161,10 +163,10 @@ def _roofline(fields: _Fields, scope: Scope, texts: dict[str, str]) -> dict[str,
 
 def _waves(fields: _Fields, scope: Scope, texts: dict[str, str]) -> dict[str, Any]:
     sizes = re.findall(r"\d+", fields.text("product"))
-    if len(sizes) != 3:
+    if len(sizes) != 3 or max(map(len, sizes)) > DIGITS:
         raise FigureError(fields.line_of("product"), "A product has three sizes.", "Write `product: 1024 8192 8192`.")
     m, n, k = map(int, sizes)
-    splits = [int(s) if s.isdecimal() else 0 for s in fields.list("splits", "1")]
+    splits = [int(s) if re.fullmatch(rf"\d{{1,{DIGITS}}}", s) else 0 for s in fields.list("splits", "1")]
     tiles, cls = fields.list("tiles", "128x256x64"), fields.text("class", "f16")
     devices = _devices(fields, [cls])
     cases = []
