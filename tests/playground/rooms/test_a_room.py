@@ -4,6 +4,7 @@ import csv
 import io
 import re
 import time
+import unicodedata
 from datetime import timedelta
 
 import pytest
@@ -152,6 +153,27 @@ def test_codes_and_nicknames_are_what_people_read_and_type(visit):
     assert room.client.get(f"/api/rooms/{typed}").json()["code"] == room.code
     assert room.join("  Ada   Lovelace ").json()["name"] == "Ada Lovelace"
     assert room.join("ada lovelace").status_code == room.join("ＡＤＡ Lovelace").status_code == 409
+
+
+SHOW_NOTHING = "\u034f\u115f\u1160\u17b4\u180b\u200b\u200d\u2060\u2800\u3164\ufe0f\uffa0\U000e0101\u00a0"
+
+
+@pytest.mark.parametrize("sign", SHOW_NOTHING, ids=lambda sign: f"U+{ord(sign):04X}")
+def test_no_nickname_is_invisible_or_looks_like_another(visit, sign):
+    room = visit()
+    room.seat("Ada")
+    assert room.join(sign).status_code == 422
+    assert room.join(f"Ada{sign}").status_code in (409, 422) and room.join(f"{sign}A{sign}da").status_code in (409, 422)
+
+
+@pytest.mark.parametrize("name", ["❤️", "Zoë", "Nguyễn", "지은", "กำธร", "שָׁלוֹם", "=1", "O'Hara"])
+def test_a_nickname_may_be_of_any_script(visit, name):
+    assert visit().join(name).json()["name"] == unicodedata.normalize("NFC", name)
+
+
+def test_no_nickname_stands_over_its_neighbours(visit):
+    reply = visit().join("A" + "\u0336" * 20)
+    assert reply.status_code == 422 and "marks on one letter" in reply.json()["error"]
 
 
 def test_a_seats_sessions_count_for_the_seat_and_the_room_and_not_for_the_address(visit, monkeypatch):
