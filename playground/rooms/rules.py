@@ -10,12 +10,13 @@ from datetime import datetime
 from typing import Any
 
 from django.db import transaction
+from django.db.models.fields.json import KT
 from django.utils import timezone
 
 from playground.access import limits, tokens
 from playground.access.answers import Refused
 from playground.access.sessions import limited
-from playground.models import Room, Seat
+from playground.models import Room, RoomEvent, Seat, Session
 from playground.rooms import events, log, names, plan
 from playground.rooms.exam import asked as exam
 from playground.rooms.lessons import Outcome, checked_answer
@@ -118,8 +119,11 @@ def join(address: str, room: Room, text: str) -> tuple[Seat, str]:
 
 
 def delete(room: Room) -> None:
-    """Delete the room with its seats, its log and the sessions of its seats."""
-    Room.objects.filter(code=room.code).delete()
+    """Delete the room with its seats, its log, the sessions of its seats and the snapshots of these."""
+    with transaction.atomic():
+        started = RoomEvent.objects.filter(room=room, kind=events.SessionStarted.KIND)
+        Session.objects.filter(snapshot__of__in=started.values(of=KT("data__session"))).delete()
+        Room.objects.filter(code=room.code).delete()
     log.forget(room.code)
 
 
