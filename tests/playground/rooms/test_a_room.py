@@ -211,6 +211,38 @@ def test_a_room_is_deleted_with_everything_when_its_teacher_says_so(visit):
     assert room.client.get(f"/api/rooms/{room.code}").status_code == 404
 
 
+def test_a_snapshot_of_a_seats_session_goes_with_the_room(visit):
+    room, other = visit(), visit()
+    copies = []
+    for one in (room, other):
+        started = one.post(one.path("sessions"), MODULE, one.seat("Ada")).json()
+        session_log.append(session_log.claim("engine"), list(script.session()))
+        control = {"X-Control-Token": started["control_token"]}
+        copies.append(one.post(f"/api/sessions/{started['id']}/snapshots", {}, control).json()["id"])
+        Session.objects.filter(id=started["id"]).update(pinned=True)
+    Session.objects.filter(seat__room=room.code).delete()  # retention may have taken the original before
+    path = f"/api/rooms/{room.code}?confirm={room.code}"
+    assert room.client.delete(path, headers=room.teacher).status_code == 204
+    assert [room.client.get(f"/api/sessions/{one}").status_code for one in copies] == [404, 200]
+
+
+def test_the_owner_of_a_seats_session_cannot_raise_it_beyond_the_room(visit):
+    room = visit(trials=2)
+    started = room.post(room.path("sessions"), MODULE | {"trials": 2}, room.seat("Ada")).json()
+    control = {"X-Control-Token": started["control_token"]}
+
+    def order(kind, **data):
+        return room.post(f"/api/sessions/{started['id']}/commands", {"kind": kind, "data": data}, control)
+
+    more = order("budget", trials=3)
+    assert more.status_code == 422 and "from 1 to 2 in its room" in more.json()["error"]
+    assert order("budget", trials=1).status_code == order("budget", eps=0.5).status_code == 202
+    program = "program p(x: f16[64, 64]) -> f16[64, 64] {\n  y = map(x) { epilogue relu(acc) }\n  return y\n}\n"
+    replies = [order("try", program=program) for _ in range(3)]
+    assert [reply.status_code for reply in replies] == [202, 202, 409]
+    assert "as many as its room allows" in replies[2].json()["error"]
+
+
 def test_the_teachers_link_is_in_no_log(visit):
     room = visit()
     token = room.room["teacher_token"]
