@@ -144,6 +144,10 @@ def _roofline(fields: _Fields, scope: Scope, texts: dict[str, str]) -> dict[str,
     devices = _devices(fields, classes)
     points = []
     for label, graph in _graphs(fields, scope, texts):
+        try:
+            scope.spend(len(classes) * len(devices))
+        except ExpressionError as e:
+            raise FigureError(fields.line, str(e)) from None
         by_class: dict[str, Any] = {}
         for cls in classes:
             for device in devices:

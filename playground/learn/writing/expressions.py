@@ -47,6 +47,13 @@ class Scope:
     def __contains__(self, name: str) -> bool:
         return name in self.objects or name in self.values
 
+    def spend(self, calls: int) -> None:
+        """Count calls of functions. Raises ExpressionError when a text that is read has made too many."""
+        if self.left is not None:
+            self.left -= calls
+            if self.left < 0:
+                raise ExpressionError("The lesson computes too many numbers. Make two lessons of it.")
+
     def get(self, name: str) -> Any:
         if name not in self.objects:
             if name not in self.values:
@@ -160,10 +167,7 @@ def _value(node: ast.expr, scope: Scope) -> Any:
 def _call(node: ast.expr, name: str, arguments: list[ast.expr], named: list[ast.keyword], scope: Scope) -> Any:
     if name not in scope.functions:
         raise ExpressionError(f"There is no function {name!r}; there are {', '.join(sorted(scope.functions))}.")
-    if scope.left is not None:
-        scope.left -= scope.costs.get(name, 1)
-        if scope.left < 0:
-            raise ExpressionError("The lesson computes too many numbers. Make two lessons of it.")
+    scope.spend(scope.costs.get(name, 1))
     values = [_value(argument, scope) for argument in arguments]
     if any(keyword.arg is None for keyword in named):
         raise ExpressionError(f"`{ast.unparse(node)}`: write each argument by itself.")

@@ -105,6 +105,9 @@ def test_a_text_cannot_keep_the_server_busy():
     assert any("too many numbers" in text for _, text in mistakes(many))
     slow = HEAD + PROGRAM + "## read a: A\n" + '{{error_code(p, "f16", "f17")}}\n\n' * 220
     assert any("too many numbers" in text for _, text in mistakes(slow))
+    sizes = " ".join(str(8 * n) for n in range(1, 13))
+    drawn = "".join(f"```figure f{i} roofline\nsweep rows: w 8 = {sizes}\nclass: f16, fp8\n```\n" for i in range(40))
+    assert any("too many numbers" in text for _, text in mistakes(HEAD + WORK + "## read a: A\n" + drawn))
     works = "".join(f"```work w{i} hidden\nx: f16[8] input\nreturn x\n```\n" for i in range(70))
     assert [line for line, text in mistakes(HEAD + "## read a: A\n" + works) if "at most 60" in text] == [247]
     assert mistakes("x" * 60_001)[0][1].startswith("A lesson has at most 60,000")
