@@ -1,6 +1,7 @@
 """The shipped lessons: no mistake, answers that sol or a recording gives, no answer in what a browser gets."""
 
 import json
+import re
 
 import pytest
 
@@ -22,6 +23,29 @@ def test_eleven_lessons_of_less_than_ten_minutes_have_no_mistake():
     assert shelf.mistakes() == {}
     assert len(LESSONS) >= 11 and all(lesson.minutes < 10 for lesson in LESSONS)
     assert LESSONS[0].slug == "roofline" and len({lesson.slug for lesson in LESSONS}) == len(LESSONS)
+
+
+def words(html: str) -> int:
+    return len(re.sub(r"<[^>]*>", " ", html).split())
+
+
+@pytest.mark.parametrize("lesson", LESSONS, ids=lambda lesson: lesson.slug)
+def test_the_minutes_of_a_lesson_are_those_of_a_slow_reader(lesson):
+    """180 words a minute (adults read about 240 silently, https://doi.org/10.1016/j.jml.2019.104047), and for each
+    line of code 2 s, for each question 36 s, for each figure 24 s, for each session 30 s."""
+    count = seconds = 0.0
+    for step in lesson.steps:
+        count += words(step.title) + words(step.body_html)
+        for block in step.blocks:
+            seconds += (
+                2 * len(block.get("text", "").split("\n")) if block["kind"] in ("work", "program", "module") else 0
+            )
+            seconds += (30 if block["figure"] == "session" else 24) if block["kind"] == "figure" else 0
+            count += words(block.get("title", "")) + words(block.get("caption", ""))
+        if q := step.question:
+            count += words(q.ask_html) + sum(words(o.html) for o in q.options) + words(q.because_html)
+            seconds += 36
+    assert count / 180 + seconds / 60 <= lesson.minutes < 10
 
 
 @pytest.mark.parametrize("lesson", LESSONS, ids=lambda lesson: lesson.slug)
