@@ -13,6 +13,7 @@ from playwright.sync_api import expect
 
 from playground import learn
 from tests.browser.conftest import no_sideways_scroll
+from tests.browser.test_learn import drop
 from tests.browser.test_manners import luminance
 
 NICKNAME = '<b>Ada</b>"=1'
@@ -258,7 +259,7 @@ def test_a_room_of_own_lessons_names_the_file_with_a_mistake(app, open_page):
     wall.get_by_role("button", name="Open the room").press("Enter")
     expect(wall.locator("#error")).to_contain_text("the lesson second.md has a mistake in line 8")
     wall.locator("#own-list li").nth(1).get_by_role("button", name="Remove").press("Enter")
-    wall.get_by_label("Files").set_input_files(file("second.md", wrong.replace("2 + }}", "2 + 3}}")))
+    drop(wall, "main", "second.md", wrong.replace("2 + }}", "2 + 3}}"))
     wall.get_by_role("button", name="Open the room").press("Enter")
     code = wall.locator(".wall-join .code").text_content()
     ada = join(open_page, code, "Ada")
