@@ -1,5 +1,6 @@
 """The shipped lessons: no mistake, answers that sol or a recording gives, no answer in what a browser gets."""
 
+import ast
 import json
 import re
 
@@ -69,6 +70,22 @@ def test_the_right_answer_is_computed_and_common_mistakes_have_a_reason(lesson, 
         refused = learn.check(step, answer)
         assert not refused.right and refused.known and refused.html and not refused.answer
     assert not learn.check(step, "x" * 300).right
+
+
+def computed(expression) -> bool:
+    """Whether an expression asks `sol` or a recording, itself or through a value of its lesson."""
+    if expression is None:
+        return False
+    for node in ast.walk(expression.tree):
+        called = isinstance(node, ast.Call) and node.func.id not in ("abs", "max", "min", "round")
+        if called or (isinstance(node, ast.Name) and computed(expression.scope.values.get(node.id))):
+            return True
+    return False
+
+
+@pytest.mark.parametrize(("lesson", "step"), QUESTIONS)
+def test_no_answer_is_typed_in(lesson, step):
+    assert computed(step.question.right), step.question.right.text
 
 
 @pytest.mark.parametrize("language", learn.LANGUAGES)
