@@ -131,12 +131,18 @@ def _graphs(fields: _Fields, scope: Scope, texts: dict[str, str]) -> list[tuple[
         for size in sizes:
             text = re.sub(rf"(?<![\w.]){match[2]}(?![\w.])", size, texts[match[1]])
             try:
-                works.append((f"{int(size):,} {key.split(' ', 1)[1]}", work.read(text)))
+                works.append((_label(int(size), key.split(" ", 1)[1]), work.read(text)))
             except work.WorkError as e:
                 raise FigureError(line, f"With {size}: {e.text}", e.fix) from None
     if not works:
         raise FigureError(fields.line, "The roofline has no point.", "Add `work: NAME` or a sweep.")
     return works
+
+
+def _label(size: int, name: str) -> str:
+    """A size with its name: 1 row, 1,024 rows."""
+    plural = size == 1 and re.fullmatch(r"[a-z]+[a-rt-z]s", name)
+    return f"{size:,} {name[:-1] if plural else name}"
 
 
 def _roofline(fields: _Fields, scope: Scope, texts: dict[str, str]) -> dict[str, Any]:

@@ -130,6 +130,13 @@ def test_the_answers_come_from_sol_and_not_from_the_text(monkeypatch):
     assert step.question.right.number() == pytest.approx(before / 2)
 
 
+@pytest.mark.parametrize(("language", "labels"), [("en", ["1 row", "16 rows"]), ("ko", ["1 행", "16 행"])])
+def test_a_size_stands_with_its_name_in_the_singular_or_plural(language, labels):
+    step = learn.lesson("roofline", language).step("move-point")
+    figure = next(block for block in step.blocks if block.get("figure") == "roofline")
+    assert [point["label"] for point in figure["points"]][:2] == labels
+
+
 def test_every_function_of_an_answer_says_how_it_is_called():
     from playground.learn import facts
 
