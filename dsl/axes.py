@@ -34,6 +34,11 @@ def image_axes(rank: int) -> dict[str, tuple[int, ...]]:
     return {n: (i,) for i, n in enumerate(names)} if len(names) == rank else {}
 
 
+def single_axes(rank: int) -> dict[str, int]:
+    """The names of the axes of a stage's tensors that each stand for one axis -> its position."""
+    return {n: at[0] for n, at in {**matrix_axes(rank), **image_axes(rank)}.items() if len(at) == 1}
+
+
 def axes_of(stage: Stage, rank: int) -> dict[str, tuple[int, ...]]:
     """The axes that a stage's expressions may name -> their positions in a tensor of rank `rank`."""
     if isinstance(stage, Attention):

@@ -95,8 +95,8 @@ def objections(program: Program) -> Iterator[Objection]:
         if p.type.dtype not in (DType.F32, DType.I32):
             yield f"a guard checks casts of f32 to f16; {p.name} is {p.type.dtype.value}", p.span, f"{p.name}: f32"
     for s in program.stages:
-        if isinstance(s, GroupedGemm | Attention) or getattr(s, "pairs", False):
-            description = {GroupedGemm: "grouped_gemm", Attention: "attention"}.get(type(s), "a gemm with pairs")
+        if isinstance(s, GroupedGemm) or getattr(s, "pairs", False):
+            description = "grouped_gemm" if isinstance(s, GroupedGemm) else "a gemm with pairs"
             yield f"a guard has no f32 kernel for {s.name}, {description}", s.span, _NO_GUARD
         elif getattr(s, "prepack", False):
             yield "a guard checks every call, and prepack runs once", s.clause_span("prepack"), leave_clause("prepack")
@@ -123,8 +123,12 @@ def _of_cpp(program: Program) -> Iterator[Objection]:
         elif watched_stores(program, s):
             reason = f"a convolution here converts its own operands, and {s.name} is stored in f16"
             yield f"one guard checks one kind: {reason}", s.clause_span("store"), _STORE_F32
-        elif isinstance(s, Gemm) or (isinstance(s, Conv) and s.transposed and prod(s.stride) * s.groups != 1):
-            kind = "a gemm" if isinstance(s, Gemm) else "a transposed convolution of a stride or groups"
+        elif isinstance(s, Gemm | Attention) or (
+            isinstance(s, Conv) and s.transposed and prod(s.stride) * s.groups != 1
+        ):
+            kind = {Gemm: "a gemm", Attention: "attention"}.get(
+                type(s), "a transposed convolution of a stride or groups"
+            )
             reason = f"{s.name}, {kind} beside a convolution that converts its own operands"
             yield f"a guard has no f32 kernel for {reason}", s.span, _NO_GUARD
 
@@ -167,7 +171,7 @@ def _stored(s: Stage, program: Program) -> Iterator[Objection]:
         elif reader is not None:
             message += f", and {reader} may need the range of f32"
         else:
-            message += "; a guard checks the stores of products, normalize and map only"
+            message += "; a guard checks the stores of products, normalize, map and concat only"
         yield message, s.clause_span("store"), _STORE_F32
 
 
@@ -237,11 +241,12 @@ class _Rescue:
 
     def _stage(self, s: Stage) -> None:
         changes: dict[str, object] = {}
-        for field in ("a", "b", "x", "w"):
-            if hasattr(s, field):
+        for field in ("a", "b", "x", "w", "q", "k", "v"):
+            if isinstance(getattr(s, field, None), Operand):
                 changes[field] = self._operand(getattr(s, field))
-        if hasattr(s, "params"):
-            changes["params"] = tuple(map(self._operand, s.params))
+        for field in ("params", "parts"):
+            if isinstance(getattr(s, field, None), tuple):
+                changes[field] = tuple(map(self._operand, getattr(s, field)))
         if hasattr(s, "of"):
             changes["of"] = self._expr(s.of)
         if isinstance(s, Collective):
@@ -316,8 +321,9 @@ def _renamed(s: Stage, names: dict[str, str]) -> Stage:
         for f in ("a", "b", "x", "w", "q", "k", "v")
         if getattr(s, f, None) is not None
     }
-    if hasattr(s, "params"):
-        changes["params"] = tuple(replace(o, name=names.get(o.name, o.name)) for o in s.params)
+    for field in ("params", "parts"):
+        if isinstance(getattr(s, field, None), tuple):
+            changes[field] = tuple(replace(o, name=names.get(o.name, o.name)) for o in getattr(s, field))
     if hasattr(s, "of"):
         changes["of"] = expr(s.of)
     return replace(

@@ -10,6 +10,9 @@ c elements, with c at most 65504. Its row sums to c, so the row's largest value 
 f16 error of at most 2^-25 for values below 2^-14 is then at most 2^-25 of the largest value, and the errors of a row of
 2^15 elements sum to less than the rounding of the largest. Multiplying by a power of two and dividing the product by
 it again are both exact.
+
+Nor does attention: each result is a mean of values of v, so it is finite where they are. Rounding it adds at most
+2^-25 to the error of at most 2^-25 that the rounding of v already has below 2^-14.
 """
 
 from __future__ import annotations
@@ -19,8 +22,10 @@ from math import prod
 from dsl.axes import axes_of
 from dsl.ir import (
     Acc,
+    Attention,
     Call,
     Collective,
+    Concat,
     Conv,
     DType,
     Expr,
@@ -58,7 +63,7 @@ def able(program: Program, stage: Stage) -> bool:
     if isinstance(stage, Conv):
         types = types_of(program)
         return not is_direct(stage, types) and not is_rowmajor(stage, types)
-    return isinstance(stage, Gemm | Map | Normalize)
+    return isinstance(stage, Gemm | Map | Concat | Normalize | Attention)
 
 
 def wider_reader(program: Program, name: str) -> str | None:
@@ -78,13 +83,16 @@ def wider_reader(program: Program, name: str) -> str | None:
             reader = wider_reader(program, s.name) if s.type.dtype is DType.F16 else s.name
             if reader is not None:
                 return reader
-        elif not isinstance(s, Collective):
+        elif not isinstance(s, Collective | Attention):
             return s.name
     return None
 
 
 def known_range(program: Program, stage: Stage, e: Expr) -> bool:
-    """Return True for a softmax times a constant that keeps the largest value of each row within [1, 65504]."""
+    """Return True for a softmax times a constant that keeps the largest value of each row within [1, 65504], and for
+    attention, whose results are means of values that were checked."""
+    if isinstance(stage, Attention):
+        return True
     if not isinstance(stage, Normalize) or stage.op != "softmax":
         return False
     factor = _factor(inlined(stage, e))

@@ -11,6 +11,7 @@ from dsl.ir import (
     Acc,
     Attention,
     Call,
+    Concat,
     Config,
     Conv,
     Expr,
@@ -32,7 +33,7 @@ _LEVEL = {"add": 1, "sub": 1, "mul": 2, "div": 2, "neg": 3}
 _ATOM = 4
 _WORDS = {
     Gemm: "gemm", GroupedGemm: "grouped_gemm", Transform: "transform", Map: "map", Reduce: "reduce",
-    Normalize: "normalize", Pool: "pool", Attention: "attention",
+    Normalize: "normalize", Pool: "pool", Attention: "attention", Concat: "concat",
 }  # fmt: skip
 
 
@@ -87,6 +88,8 @@ def _clauses(s: Stage) -> list[str]:
         clauses = [*_config(s.config), ("pairs", getattr(s, "pairs", False))]
     elif isinstance(s, Map):
         clauses = [("crop", _dims(s.crop)), ("from", _dims(s.start))]
+    elif isinstance(s, Concat):
+        clauses = [("over", s.over)]
     elif isinstance(s, Reduce):
         clauses = [("op", s.op), ("over", ", ".join(s.over)), ("of", _unless_acc(s.of)), ("keepdim", s.keepdim)]
     elif isinstance(s, Normalize):

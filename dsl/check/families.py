@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from dsl.check.attention import ATTENTION_CLAUSES, attention
 from dsl.check.context import Clauses, Context, Typed
-from dsl.check.conv import CONV_CLAUSES, TRANSPOSED_CLAUSES, conv
-from dsl.check.gemm import GEMM_CLAUSES, GROUPED_CLAUSES, gemm, grouped_gemm
-from dsl.check.generated import (
+from dsl.check.stages.attention import ATTENTION_CLAUSES, attention
+from dsl.check.stages.concat import CONCAT_CLAUSES, MOST, concat
+from dsl.check.stages.conv import CONV_CLAUSES, TRANSPOSED_CLAUSES, conv
+from dsl.check.stages.gemm import GEMM_CLAUSES, GROUPED_CLAUSES, gemm, grouped_gemm
+from dsl.check.stages.generated import (
     MAP_CLAUSES,
     NORMALIZE_CLAUSES,
     POOL_CLAUSES,
@@ -19,7 +20,7 @@ from dsl.check.generated import (
     pool,
     reduce,
 )
-from dsl.check.transform import TRANSFORM_CLAUSES, transform
+from dsl.check.stages.transform import TRANSFORM_CLAUSES, transform
 from dsl.fixes import Clause, written
 from dsl.ir import Stage
 from dsl.tree import StageNode
@@ -80,6 +81,7 @@ FAMILIES: dict[str, Family] = {
         (("to", "f16"),),
     ),
     "map": Family(1, 1, MAP_CLAUSES, "map(x)", "each element by itself", map_, (("epilogue", "relu(acc)"),)),
+    "concat": Family(2, MOST, CONCAT_CLAUSES, "concat(x, y)", "tensors one after another", concat, (("over", "n"),)),
     "reduce": Family(
         1, 1, REDUCE_CLAUSES, "reduce(x)", "one value over some axes", reduce, (("op", "sum"), ("over", "n"))
     ),

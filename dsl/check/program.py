@@ -14,10 +14,10 @@ from dsl import guard as guards
 from dsl.check.configure import check_guarded, check_one_back_end
 from dsl.check.context import Context
 from dsl.check.families import FAMILIES, OPS
-from dsl.check.gemm import GEMM_CLAUSES
 from dsl.check.promises import mismatch
+from dsl.check.stages.gemm import GEMM_CLAUSES
+from dsl.check.stages.transform import CHANGES, IN_TWO, TRANSFORM_CLAUSES
 from dsl.check.tail import RESERVED, another_name
-from dsl.check.transform import CHANGES, IN_TWO, TRANSFORM_CLAUSES
 from dsl.diagnostics import MAX_LISTED, Diagnostic, ProgramError, closest, listing
 from dsl.fixes import (
     ChangeStage,
@@ -48,7 +48,7 @@ _ALIASES = {
     "groupnorm": "normalize", "group_norm": "normalize", "batchnorm": "normalize", "batch_norm": "normalize",
     "max_pool2d": "pool", "avg_pool2d": "pool", "sum": "reduce", "mean": "reduce", "max": "reduce", "argmax": "reduce",
     "sdpa": "attention", "scaled_dot_product_attention": "attention",
-    "relu": "map", "conv": "conv2d", "moe": "grouped_gemm",
+    "cat": "concat", "relu": "map", "conv": "conv2d", "moe": "grouped_gemm",
 }  # fmt: skip
 
 

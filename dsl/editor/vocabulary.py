@@ -86,7 +86,7 @@ _CLAUSES: dict[str, tuple[str, str, tuple[str, ...]]] = {
     "to": ("to f16", "a cast", ("f32", "f16", "bf16", "e4m3", "e5m2")),
     "prepack": ("prepack", "of a parameter: done once per version of the weight, outside the timed region", ()),
     "op": ("op sum", "the operation of a reduce, normalize or pool", (*REDUCE_OPS, *NORMALIZATIONS, "avg")),
-    "over": ("over n", "the axes of the operation, by name", ()),
+    "over": ("over n", "the axes of the operation, by name; of concat, along which its tensors lie", ()),
     "of": ("of acc * v[n]", "the reduced or normalised expression of x's element acc", ()),
     "keepdim": ("keepdim", "the reduced axes stay, with length 1", ()),
     "eps": ("eps 1e-5", "added to the variance", ("1e-5", "1e-6", "1e-3")),

@@ -13,6 +13,7 @@ from dsl.ir.stages import (
     REDUCTIONS,
     Attention,
     Collective,
+    Concat,
     Config,
     Conv,
     Gemm,
@@ -29,13 +30,14 @@ from dsl.ir.stages import (
     expressions,
     inlined,
     reads,
+    shifted,
 )
 from dsl.ir.types import NCHW, NHWC, NOWHERE, DType, Span, TensorType
 
 __all__ = [
     "NCHW", "NHWC", "NORMALIZATIONS", "NOWHERE", "ORDERS", "REDUCTIONS", "Acc", "Also", "Attention", "Call",
-    "Collective", "Config", "Conv", "DType", "Expr", "Gemm", "GemmShape", "GroupedGemm", "Let", "Load", "Map",
+    "Collective", "Concat", "Config", "Conv", "DType", "Expr", "Gemm", "GemmShape", "GroupedGemm", "Let", "Load", "Map",
     "Normalize", "Number", "Operand", "Param", "Pool", "Program", "Reduce", "Ref", "Scheduler", "Span", "Stage",
     "StageBase", "TensorType", "Transform", "conv_shape", "expressions", "gemm_shape", "inlined", "loads", "reads",
-    "reads_second",
+    "reads_second", "shifted",
 ]  # fmt: skip

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
-from dsl.ir.expression import Acc, Also, Call, Expr, Let, Ref, loads
+from dsl.ir.expression import Acc, Also, Call, Expr, Let, Load, Ref, loads
 from dsl.ir.types import NOWHERE, DType, Span, TensorType
 
 _ACC = Acc()  # the default of an epilogue and of `of`: the element as it is
@@ -181,6 +181,20 @@ class Map(StageBase):
         return (self.x,)
 
 
+@dataclass(frozen=True)
+class Concat(StageBase):
+    """y = epilogue at each element of the operands, one after another along the axis `over`. All have one type, and
+    one size along every other axis; each has a layout of its own."""
+
+    name: str
+    parts: tuple[Operand, ...]
+    over: str = ""
+
+    @property
+    def operands(self) -> tuple[Operand, ...]:
+        return self.parts
+
+
 REDUCTIONS = ("sum", "mean", "max", "min", "logsumexp", "argmax")
 
 
@@ -302,7 +316,7 @@ class Attention(StageBase):
 
 
 Collective = Gemm | GroupedGemm | Conv
-Stage = Gemm | GroupedGemm | Conv | Transform | Map | Reduce | Normalize | Pool | Attention
+Stage = Gemm | GroupedGemm | Conv | Transform | Map | Reduce | Normalize | Pool | Attention | Concat
 
 
 def expressions(stage: Stage) -> tuple[Expr, ...]:
@@ -317,6 +331,18 @@ def inlined(stage: Stage, e: Expr) -> Expr:
         return inlined(stage, next(x.expr for x in stage.lets if x.name == e.name))
     if isinstance(e, Call):
         return Call(e.fn, tuple(inlined(stage, a) for a in e.args), e.span)
+    return e
+
+
+def shifted(e: Expr, axis: str, first: int) -> Expr:
+    """`e` with every read that spans an axis begun at the element `first` of it."""
+    if isinstance(e, Load) and axis in e.axes and first:
+        starts = e.starts or (None,) * len(e.axes)
+        return replace(
+            e, starts=tuple((s or 0) + first if a == axis else s for a, s in zip(e.axes, starts, strict=True))
+        )  # fmt: skip
+    if isinstance(e, Call):
+        return replace(e, args=tuple(shifted(a, axis, first) for a in e.args))
     return e
 
 

@@ -179,6 +179,7 @@ SCRIPT = (
     gettext_noop("limit {speedup}"),
     gettext_noop("stop {speedup}"),
     gettext_noop("This part of the page did not load. Press “What if” twice to try again."),
+    gettext_noop("This part of the page did not load. Reload the page."),
     gettext_noop("Keys"),
     gettext_noop("Trials"),
     gettext_noop("Session"),

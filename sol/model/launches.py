@@ -25,6 +25,8 @@ def kernels(program: ir.Program, stage: ir.Stage) -> int:
     types = legal.types_of(program)
     if isinstance(stage, ir.Gemm | ir.GroupedGemm):
         return 1 + _joined_rows(program, stage)
+    if isinstance(stage, ir.Concat):
+        return len(stage.parts)
     if isinstance(stage, ir.Reduce):
         x = types[stage.x.name]
         axes = axes_of(stage, len(x.shape))

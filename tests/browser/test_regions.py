@@ -40,7 +40,7 @@ def test_regions_and_the_rest_stand_in_one_table(open_page, finished, complaints
     first, second, rest = table["rows"]
     assert "Region 1" in first and "linear, softmax" in first and "lines 1, 2" in first and "TF32" in first
     assert "Region 2" in second and "%" in second
-    assert "slice × 2" in rest and "is not covered yet" in rest and "lines 6, 11" in rest
+    assert "slice × 2" in rest and "reads no slice in place" in rest and "lines 6, 11" in rest
     needed, has = page.evaluate(
         "() => { const w = document.querySelector('#regions .wide'); return [w.scrollWidth, w.clientWidth]; }"
     )

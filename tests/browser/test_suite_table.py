@@ -28,7 +28,7 @@ def test_a_row_leads_to_its_program_and_to_a_recorded_search(open_page, recordin
     expect(page.locator(".choices [aria-current]")).to_have_text("float16")
     expect(page.get_by_label("Program", exact=True).last).to_contain_text("program module(x: f32[1024, 8192]")
     expect(page.get_by_label("Generated code, back end cute")).to_contain_text("quack")
-    page.get_by_role("link", name="Replay a recorded search").click()
+    page.get_by_role("link", name="Replay a recorded search", exact=True).click()
     expect(page.locator("#title")).to_have_text("linear_div_gelu")
     assert not complaints, complaints
 

@@ -61,7 +61,7 @@ HEAD = """program p(x: f32[64, 128], w: f32[128, 128]) -> f32[64, 128] {
         (("g = gemm(xh, wh.T) { store f32 }", "i = transform(g) { view 64x128x1x1 }",
           "h = pool(i) { op max  window 1x1  store f16 }", "v = transform(h) { view 64x128 }",
           "y = gemm(v, wh.T) { store f32 }"),
-         "h is stored in f16; a guard checks the stores of products, normalize and map only"),
+         "h is stored in f16; a guard checks the stores of products, normalize, map and concat only"),
         (("h = gemm(xh, wh.T) { store bf16 }", "y = map(h) { store f32  epilogue relu(acc) }"),
          "a guard checks conversions to f16, and h is stored in bf16"),
     ],

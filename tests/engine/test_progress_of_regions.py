@@ -13,7 +13,7 @@ def test_regions_and_what_stays_pytorch_are_lines():
     rows = line(covered).splitlines()
     assert rows[0] == covered.text and "stay PyTorch: slice (lines 6 and 11)" in rows[0]
     assert rows[1].startswith("  region 1: linear, softmax, lines 1, 2; ") and "limit tf32 " in rows[1]
-    assert rows[3] == "  PyTorch: `aten.slice` (line 6) is not covered yet"
+    assert rows[3] == "  PyTorch: `aten.slice` (line 6) is read by `aten.mul`, whose stage reads no slice in place"
 
 
 def test_a_regions_own_time_stands_beside_the_modules():

@@ -10,7 +10,7 @@ FORMS = [
     (page.name, form)
     for page in sorted(TEMPLATES.rglob("*.html"))
     for form in re.findall(r"<form\b.*?</form>", page.read_text(), re.DOTALL)
-    if " action=" not in form.partition(">")[0]
+    if " action=" not in (head := form.partition(">")[0]) and 'method="dialog"' not in head  # that closes a dialog
 ]
 SHOWN_BY_SCRIPT = ("run-form", "filters", "suite-filters")  # inside of what is hidden until the script is there
 

@@ -16,6 +16,7 @@ from typing import Protocol
 
 from dsl.ir import (
     NHWC,
+    Concat,
     Conv,
     DType,
     Gemm,
@@ -35,6 +36,7 @@ from dsl.lower.cpp.gemm.gemm_2x import plan_gemm_2x
 from dsl.lower.cpp.gemm.gemm_3x import plan_gemm
 from dsl.lower.cpp.gemm.gemm_variants import plan_grouped, plan_normalized
 from dsl.lower.cpp.gemm.normalized import NormalizedGemm
+from dsl.lower.cpp.generated.concat import plan_concat
 from dsl.lower.cpp.generated.direct import plan_direct
 from dsl.lower.cpp.generated.mapping import plan_map, plan_transform
 from dsl.lower.cpp.generated.normalize import plan_normalize
@@ -96,6 +98,7 @@ PLANNERS = {
     Reduce: plan_reduce,
     Normalize: plan_normalize,
     Pool: plan_pool,
+    Concat: plan_concat,
 }
 
 

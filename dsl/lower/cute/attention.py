@@ -28,7 +28,7 @@ def plan(program: Program, stage: Attention) -> StagePlan:
     for n in names:
         if prod(types[n].shape) > MOST:
             raise Refusal("cute-size", f"{n} has {types[n].elements:,} elements; attention takes {MOST:,}", None)
-    parts = _parts(stage, {n: types[n].shape for n in names})
+    parts = parts_of(stage, {n: types[n].shape for n in names})
     (_, _, q), _, (_, _, v), _ = parts
     (b, m, h, d), (_, n, g, e) = q[0], v[0]
     t = tile(d, e, stage.causal)
@@ -64,7 +64,7 @@ def plan(program: Program, stage: Attention) -> StagePlan:
 _Seen = tuple[tuple[int, ...], tuple[int, ...]]  # sizes and strides of [b, position, head, element]
 
 
-def _parts(stage: Attention, shapes: dict[str, tuple[int, ...]]) -> list[tuple[str, int, _Seen]]:
+def parts_of(stage: Attention, shapes: dict[str, tuple[int, ...]]) -> list[tuple[str, int, _Seen]]:
     """(tensor, its first element, sizes and strides) of q, k, v and the result."""
     operands = [o.name for o in stage.operands]
     seen = {n: _seen(stage, shape) for n, shape in shapes.items()}
@@ -82,4 +82,4 @@ def _seen(stage: Attention, shape: tuple[int, ...]) -> _Seen:
     return (b, m, h, d), (sb, sm, sh, sd)
 
 
-__all__ = ["plan"]
+__all__ = ["parts_of", "plan"]

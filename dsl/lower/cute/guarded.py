@@ -10,8 +10,9 @@ from __future__ import annotations
 import re
 from dataclasses import replace
 
-from dsl.ir import Conv, DType, Gemm, Program, Stage
+from dsl.ir import Attention, Conv, DType, Gemm, Program, Stage
 from dsl.lower import Refusal
+from dsl.lower.cute import attention_f32
 from dsl.lower.cute.conv import direct
 from dsl.lower.cute.gemm import simt
 from dsl.lower.cute.generated_kernels import FLAG, SMS, version_of
@@ -30,7 +31,9 @@ _LAUNCHED = re.compile(
 
 def plan_rescue(program: Program, stage: Stage) -> StagePlan:
     """The plan of a stage of the rescue pipeline, whose kernels check the flag first. Raises Refusal."""
-    if isinstance(stage, Conv):
+    if isinstance(stage, Attention):
+        plan = attention_f32.plan(program, stage)
+    elif isinstance(stage, Conv):
         plan = direct.plan(program, stage, UNROLLED)
     else:
         plan = simt.plan(program, stage) if isinstance(stage, Gemm) else plan_plain(program, stage)

@@ -32,6 +32,7 @@ LOCALS = {
     for name in line.split()
 }
 DERIVED = (
+    *(f"concat{i}" for i in range(64)),
     *(f"partial{i}" for i in range(6)),
     *("epilogue", "operands", "packed", "partial", "stats", "element", "of", "kernel", "first", "second"),
     *("heads", "at", "step", "tile", "row", "result", "launch", "merge", "square", "values"),

@@ -46,6 +46,7 @@ LOWERINGS: dict[type, tuple[str, ...]] = {
     ir.Normalize: ("reduce.normalize",),
     ir.Pool: ("reduce.pool",),
     ir.Attention: ("attention",),
+    ir.Concat: ("concat",),
 }
 
 

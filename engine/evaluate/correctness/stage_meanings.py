@@ -10,9 +10,10 @@ from math import prod
 
 import torch
 
-from dsl.axes import axes_of
+from dsl.axes import axes_of, single_axes
 from dsl.ir import (
     Attention,
+    Concat,
     Conv,
     DType,
     Gemm,
@@ -44,6 +45,9 @@ def compute(
         return _grouped(stage, env, exact), None
     if isinstance(stage, Conv):
         return _conv(stage, env, exact, rounds), None
+    if isinstance(stage, Concat):
+        parts = [element(env[o.name]) for o in stage.parts]
+        return torch.cat(parts, single_axes(parts[0].dim())[stage.over]), None
     if isinstance(stage, Attention):
         return _attention(stage, env, exact), None
     x = element(env[stage.x.name])

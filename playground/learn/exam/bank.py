@@ -14,7 +14,7 @@ from string import Template
 
 FOLDER = Path(__file__).resolve().parent
 _HEADING = re.compile(r"^## predict ([a-z]+)-([a-z]+): (.+)$", re.M)
-_DRAW = re.compile(r"^```draw\n(.*?)^```\n+", re.M | re.S)
+_DRAW = re.compile(r"\A```draw\n(.*?)^```\n+", re.M | re.S)
 
 
 @dataclass(frozen=True)
@@ -49,7 +49,7 @@ def variants(language: str = "en") -> dict[tuple[str, str], Variant]:
         draw = _DRAW.match(body)
         draws = {} if draw is None else dict(map(_line, draw[1].splitlines()))
         skill, name, title = heading.groups()
-        rows[skill, name] = Variant(skill, name, title, draws, _DRAW.sub("", body, count=1))
+        rows[skill, name] = Variant(skill, name, title, draws, body[draw.end() :] if draw else body)
     return rows
 
 

@@ -12,7 +12,7 @@ import { Charts } from "./charts.js";
 import { Help } from "./help.js";
 import { Limit } from "./limit.js";
 import { Regions } from "./regions.js";
-import { Turns } from "./turns.js";
+import { LateTurns } from "./strategies/late_turns.js";
 import { Opinion } from "./strategies/opinion.js";
 import { KeyForm } from "../visitor_key.js";
 import { drawHeader, drawLink, reserve } from "./header.js";
@@ -112,7 +112,7 @@ const code = new Code((change) => {
 const opinion = new Opinion($("code"));
 const profile = new Profile($("code"));
 const regions = new Regions($("charts"));
-const turns = new Turns($("turns"), choose);
+const turns = new LateTurns($("turns"), choose, () => draw());
 const keyForm = new KeyForm($("key"));
 const charts = new Charts($("charts"), session.id, choose);
 const limit = new Limit($("limit"), session.id);

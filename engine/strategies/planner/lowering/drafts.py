@@ -287,6 +287,18 @@ class Attention(Draft):
 
 
 @dataclass
+class Concatenation(Draft):
+    """dsl.ir.Concat; `over`: the name of its axis."""
+
+    parts: tuple[Source, ...] = ()
+    over: str = ""
+
+    @property
+    def sources(self) -> tuple[Source, ...]:
+        return self.parts
+
+
+@dataclass
 class Rearrangement(Draft):
     """A copy in another order: x seen as `view`, then its axes permuted."""
 

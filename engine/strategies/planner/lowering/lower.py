@@ -41,6 +41,7 @@ from engine.strategies.planner.lowering.lowering_context import LoweringContext,
 from engine.strategies.planner.lowering.norm_stores import stored_by_norms
 from engine.strategies.planner.lowering.rules import attention as attentions
 from engine.strategies.planner.lowering.rules.composites import COMPOSITES, LOSSES, expanded
+from engine.strategies.planner.lowering.rules.concatenation import CONCATENATIONS, concatenation
 from engine.strategies.planner.lowering.rules.gates import GATES, without_gates
 from engine.strategies.planner.lowering.rules.nonproduct import (
     CONVOLUTIONS,
@@ -91,6 +92,7 @@ def covered() -> tuple[tuple[str, str], ...]:
         ("arithmetic", ", ".join(_ARITHMETIC)),
         ("functions of each element", ", ".join(sorted(changes))),
         ("views", "view, reshape, transpose, permute, slice, chunk, split"),
+        ("joined", ", ".join(CONCATENATIONS)),
         ("dropout", ""),
     )
 
@@ -202,6 +204,7 @@ def _rule(op: Op) -> Callable[[LoweringContext], Value] | None:
     rules = (
         (VIEWS, view), (PRODUCTS, product), (CONVOLUTIONS, convolution), (POOLS, pool),
         (NORMALIZATIONS, normalization), (pointwise.OPS, _pointwise), (REDUCTIONS, reduction),
+        (CONCATENATIONS, concatenation),
     )  # fmt: skip
     if op.op in ("max", "min") and len(op.inputs) == 2:  # of two tensors, element by element
         return _pointwise
@@ -371,8 +374,9 @@ def _move(stage: Draft, moved: dict[str, str]) -> None:
     for field in ("a", "b", "x", "w", "q", "k", "v"):
         if isinstance(getattr(stage, field, None), Source):
             setattr(stage, field, source(getattr(stage, field)))
-    if isinstance(stage, Normalization):
-        stage.params = tuple(source(s) for s in stage.params)
+    for field in ("params", "parts"):
+        if hasattr(stage, field):
+            setattr(stage, field, tuple(source(s) for s in getattr(stage, field)))
     if isinstance(stage, Reduction | Normalization):
         stage.of = expr(stage.of)
     stage.outs = [expr(e) for e in stage.outs]

@@ -25,6 +25,7 @@ from engine.strategies.planner.lowering import pointwise
 from engine.strategies.planner.lowering.choice import COMPUTE, Choice
 from engine.strategies.planner.lowering.drafts import (
     Attention,
+    Concatenation,
     Convolution,
     Draft,
     Elementwise,
@@ -40,6 +41,7 @@ from engine.strategies.planner.lowering.drafts import (
 from engine.strategies.planner.lowering.expressions import along, on, on_axes, shared
 from engine.strategies.planner.lowering.folding import folded
 from engine.strategies.planner.lowering.lowering_context import unkey
+from engine.strategies.planner.lowering.program_tensors import Tensors
 from engine.strategies.planner.lowering.storage_choice import Readers, direct, lines, up
 
 SOFTMAX = 2.0**15  # under a guard, for a softmax that only products read: scales a row's maximum into f16's best range
@@ -47,12 +49,13 @@ FOLDED = 1 << 22  # elements of a result above which a preceding map of a few ve
 _ROWS = {"sum": "row_sum", "mean": "row_sum", "max": "row_max", "logsumexp": "row_logsumexp"}
 
 
-class Build:
+class Build(Tensors):
     """`element`: the type of cast operands and, with `narrow`, of intermediates; `step`: elements of an operand in 16
     bytes."""
 
     def __init__(self, lowered, cls: str, choice: Choice):
-        self.lowered, self.choice = lowered, choice
+        super().__init__(lowered)
+        self.choice = choice
         self.compute = COMPUTE[cls]
         self.element = DType.F32 if cls == "tf32" else self.compute
         self.step = 128 // self.element.bits
@@ -60,12 +63,7 @@ class Build:
             self.element = DType.BF16 if lowered.dtype == "f32" else DType(lowered.dtype)
         self.drafts: tuple[Draft, ...] = lowered.stages
         self.readers = Readers(lowered, self.element, choice.narrow, choice.rows, choice.guard)
-        self.types: dict[str, TensorType] = {p.name: p.type for p in lowered.params}
-        self.reserved = {p.name for p in lowered.params} | {n for names in lowered.names for n in names}
-        self.reserved |= {"acc", "acc2", *"lmnT"}
-        self.transforms: dict[tuple, str] = {}  # transforms
         self.vectors: dict[tuple, tuple[Expr, Expr]] = {}  # (axis, scale, shift) -> the expressions read in their place
-        self.stages: list[ir.Stage] = []
         self.scales: dict[int, float] = {}  # softmax -> factor of its stored results
         self.fused = {}  # product -> the reduction in its epilogue
         if choice.fuse:
@@ -78,7 +76,7 @@ class Build:
         emit = {
             Product: self._product, Convolution: self._convolution, Elementwise: self._elementwise,
             Reduction: self._reduction, Normalization: self._normalization, Pooling: self._pooling,
-            Rearrangement: self._rearrangement, Attention: self._attention,
+            Rearrangement: self._rearrangement, Attention: self._attention, Concatenation: self._concatenation,
         }  # fmt: skip
         for i, draft in enumerate(self.drafts):
             emit[type(draft)](i, draft)
@@ -86,52 +84,6 @@ class Build:
         results = tuple(low.names[stage_of(r)][part_of(r)] for r in low.results)
         types = tuple(self.types[n] for n in results)
         return ir.Program(low.name, low.params, stages, results, types, "sm_90a", guard=guard)
-
-    # ---- names and types ----
-
-    def fresh(self, wanted: str) -> str:
-        name, i = wanted, 2
-        while name in self.reserved:
-            name, i = f"{wanted}{i}" if len(wanted) == 1 else f"{wanted}_{i}", i + 1
-        self.reserved.add(name)
-        return name
-
-    def name_of(self, reference: str, shape: tuple[int, ...]) -> str:
-        at = stage_of(reference)
-        return self.lowered.keys[(reference, shape)] if at is None else self.lowered.names[at][part_of(reference)]
-
-    def transform(
-        self, name: str, *, view: tuple[int, ...] | None = None, permute: tuple[int, ...] | None = None,
-        pad: tuple[int, ...] | None = None, crop: tuple[int, ...] | None = None, layout: str | None = None,
-        to: DType | None = None, result: str | None = None,
-    ) -> str:  # fmt: skip
-        """The changed tensor, or the name of the old one if nothing changes. Created once for all its readers."""
-        t = self.types[name]
-        shape = view or t.shape
-        view = None if shape == t.shape else view
-        if permute is not None and permute == tuple(sorted(permute)):
-            permute = None
-        shape = tuple(shape[i] for i in permute) if permute else shape
-        pad = None if pad == shape else pad
-        crop = None if crop == shape else crop
-        own = t.layout if view is None and permute is None else NCHW
-        layout = None if layout == own else layout
-        to = None if to is t.dtype else to
-        key = (name, view, permute, pad, crop, layout, to)
-        if not any(key[1:]) and result is None:
-            return name
-        if key in self.transforms and result is None:
-            return self.transforms[key]
-        words = [("t" if permute else ""), ("padded" if pad else ""), layout or "", to.value if to else ""]
-        fresh = result or self.fresh("_".join([name, *(w for w in words if w)]))
-        self.transforms.setdefault(key, fresh)
-        self.types[fresh] = TensorType(to or t.dtype, pad or crop or shape, layout or own)
-        self.stages.append(
-            ir.Transform(
-                fresh, Operand(name), to=to, view=view, permute=permute, pad=pad, crop=crop, store_layout=layout
-            )
-        )
-        return fresh
 
     def tail(self, i: int, draft: Draft, sizes: dict[str, int] | None = None) -> dict:
         """The expressions of a stage, with parts that are read twice named. `sizes`: axes that are padded."""
@@ -392,6 +344,13 @@ class Build:
             padding=draft.padding, **self.tail(i, draft),
         )  # fmt: skip
         self.finish(i, draft, stage, self.types[x].layout)
+
+    def _concatenation(self, i: int, draft: Concatenation) -> None:
+        names = [self.name_of(s.of, s.shape) for s in draft.parts]
+        to = max((self.types[n].dtype for n in names), key=lambda dtype: dtype.bits)
+        parts = tuple(Operand(self.transform(n, to=to)) for n in names)
+        stage = ir.Concat(name=self.lowered.names[i][0], parts=parts, over=draft.over, **self.tail(i, draft))
+        self.finish(i, draft, stage, self.types[names[0]].layout)
 
     def _rearrangement(self, i: int, draft: Rearrangement) -> None:
         view = draft.x.shape if draft.permute else draft.shape

@@ -9,12 +9,13 @@ from __future__ import annotations
 from math import prod
 from typing import Any
 
-from dsl.axes import axes_of
+from dsl.axes import axes_of, single_axes
 from dsl.guard import rescue
 from dsl.ir import (
     Acc,
     Attention,
     Collective,
+    Concat,
     Conv,
     DType,
     Expr,
@@ -74,6 +75,8 @@ class _Builder:
         """Add the stage's computation, then its expressions, in the type in which PyTorch would compute them."""
         if isinstance(stage, Gemm | GroupedGemm | Conv):
             acc, second = self._product(stage)
+        elif isinstance(stage, Concat):
+            acc, second = self._concat(stage), None
         elif isinstance(stage, Attention):
             acc, second = self._attention(stage), None
         elif isinstance(stage, Map):
@@ -132,6 +135,13 @@ class _Builder:
         step = {"dim": -1, "end": columns[-1], "step": 2}
         first, second = (self.expressions.emit("slice", [acc], half, {**step, "start": i}, fresh=True) for i in (0, 1))
         return first, second
+
+    def _concat(self, stage: Concat) -> str:
+        types = [self.program.type_of(o.name) for o in stage.parts]
+        at = single_axes(len(types[0].shape))[stage.over]
+        shape = (*types[0].shape[:at], sum(t.shape[at] for t in types), *types[0].shape[at + 1 :])
+        names = [o.name for o in stage.parts]
+        return self.expressions.emit("cat", names, TensorType(types[0].dtype, shape), {"dim": at}, fresh=True)
 
     def _attention(self, stage: Attention) -> str:
         """PyTorch's own attention, on views of the operands."""

@@ -8,6 +8,7 @@ from math import prod
 from dsl.ir import NCHW, NHWC, DType, loads
 from engine.strategies.planner.lowering.drafts import (
     Attention,
+    Concatenation,
     Convolution,
     Draft,
     Elementwise,
@@ -70,7 +71,7 @@ class Readers:
             return ("own", "own") if direct(draft, self.element) else ("operand", "operand")
         if isinstance(draft, Normalization):
             return ("own", *("param" for _ in draft.params))
-        return ("own",)
+        return ("own",) * len(draft.sources)
 
     def in_rows(self, draft: Draft) -> bool:
         """Return True for a convolution that reads x and w in PyTorch's layout, on the tensor cores."""
@@ -106,7 +107,7 @@ class Readers:
 
     def _layout(self, stage: int) -> str:
         draft = self.drafts[stage]
-        able = isinstance(draft, Pooling | Elementwise | Normalization) or (
+        able = isinstance(draft, Pooling | Elementwise | Normalization | Concatenation) or (
             isinstance(draft, Convolution) and not direct(draft, self.element) and not self.in_rows(draft)
         )
         if not able or not 3 <= len(draft.shape) <= 5 or not all(self._prefers(i, r) for i, r in self.of(stage)):
@@ -124,7 +125,8 @@ class Readers:
             return draft.over == ("c",) and len(draft.inside) > 2
         if isinstance(draft, Normalization) and draft.op not in ("groupnorm", "instancenorm", "batchnorm"):
             return False
-        return isinstance(draft, Pooling | Elementwise | Normalization) and self.layout(reader) == NHWC
+        joins = isinstance(draft, Pooling | Elementwise | Normalization | Concatenation)
+        return joins and self.layout(reader) == NHWC
 
 
 def up(size: int, step: int) -> int:

@@ -41,6 +41,7 @@ from engine.strategies.planner.lowering.rules.products import PRODUCTS
 from engine.strategies.planner.lowering.rules.views import SWAPS, VIEWS
 from sol.graph import SLICES, Op, OpGraph
 
+_CUTS = (*SLICES, "select")  # PyTorch makes them without moving anything
 _ANCHORS = {
     SDPA,
     *PRODUCTS,
@@ -285,8 +286,8 @@ class _Search:
         self.first = self.first or e
         at = getattr(e, "op", "")
         blamed = [op for op in ops if op.name == at] or ops
-        if blamed[0].op in SLICES and len(blamed) == 1:
-            blamed = [op for op in ops if op.op in SLICES and self._use(op) == self._use(blamed[0])]
+        if blamed[0].op in _CUTS and len(blamed) == 1:
+            blamed = [op for op in ops if op.op in _CUTS and self._use(op) == self._use(blamed[0])]
         for op in blamed:
             reasons = _about(op, "only changes how a tensor is seen that no program beside it makes")
             self.outside[op.name] = reasons if e.reason == NOTHING_MADE else (e.reason, e.why)

@@ -2,7 +2,7 @@
 
 `recognised` replaces each by one operation on the tensors that its views show, so that heads are read where a
 projection wrote them, and written where the next projection reads them. Only f16 and bf16 tensors: the kernel
-multiplies no others (dsl.check.attention).
+multiplies no others (dsl.check.stages.attention).
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from math import prod, sqrt
 from typing import Any
 
-from dsl.check.attention import STEP, WIDEST
+from dsl.check.stages.attention import STEP, WIDEST
 from dsl.ir import ORDERS, Acc
 from engine.strategies.planner.lowering.drafts import Attention, Leaf, Source, Value, reference
 from engine.strategies.planner.lowering.lowering_context import LoweringContext

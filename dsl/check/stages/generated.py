@@ -43,7 +43,7 @@ def both_axes(rank: int) -> dict[str, tuple[int, ...]]:
     return {**matrix_axes(rank), **image_axes(rank)}
 
 
-def _input(ctx: Context, node: StageNode, x: Operand, t: TensorType | None) -> TensorType | None:
+def float_input(ctx: Context, node: StageNode, x: Operand, t: TensorType | None) -> TensorType | None:
     """The type of the stage's input; None, with an error reported, unless it is a float tensor without .T."""
     if x.transposed:
         help = help_of(f"write {x.name}", Rewrite(x.name))
@@ -63,7 +63,7 @@ def _input(ctx: Context, node: StageNode, x: Operand, t: TensorType | None) -> T
 def map_(ctx: Context, node: StageNode, operands: list[Typed], clauses: Clauses) -> Map:
     """The typed stage; `type` is None after an error."""
     (x, t) = operands[0]
-    t = _input(ctx, node, x, t)
+    t = float_input(ctx, node, x, t)
     crop, start = _part(ctx, clauses, t)
     if t is not None and "crop" in clauses:
         t = None if crop is None else TensorType(t.dtype, crop, t.layout)
@@ -97,7 +97,7 @@ def _computes_nothing(ctx: Context, node: StageNode, x: str, t: TensorType | Non
 def reduce(ctx: Context, node: StageNode, operands: list[Typed], clauses: Clauses) -> Reduce:
     """The typed stage; `type` is None after an error."""
     (x, t) = operands[0]
-    t = _input(ctx, node, x, t)
+    t = float_input(ctx, node, x, t)
     op = _op(ctx, node, clauses, REDUCTIONS, ("op", "sum"), ("over", "n"))
     over, at = _over(ctx, node, clauses, t)
     of = _of(ctx, node, clauses, t)
@@ -137,7 +137,7 @@ def reduce(ctx: Context, node: StageNode, operands: list[Typed], clauses: Clause
 def normalize(ctx: Context, node: StageNode, operands: list[Typed], clauses: Clauses) -> Normalize:
     """The typed stage; `type` is None after an error."""
     (x, t), *params = operands
-    t = _input(ctx, node, x, t)
+    t = float_input(ctx, node, x, t)
     op = _op(ctx, node, clauses, NORMALIZATIONS, ("op", "softmax"), ("over", "n"))
     over: tuple[str, ...] = ()
     at: set[int] | None = set()
@@ -190,7 +190,7 @@ def normalize(ctx: Context, node: StageNode, operands: list[Typed], clauses: Cla
 def pool(ctx: Context, node: StageNode, operands: list[Typed], clauses: Clauses) -> Pool:
     """The typed stage; `type` is None after an error."""
     (x, t) = operands[0]
-    t = _input(ctx, node, x, t)
+    t = float_input(ctx, node, x, t)
     if t is not None and not 3 <= len(t.shape) <= 5:
         ctx.error("E104", f"pool works on [b, c, space] with 1 to 3 axes of space; {x.name} is {t}", x.span)
         t = None

@@ -17,8 +17,8 @@ from dsl import arch as arches
 from dsl.axes import image_axes
 from dsl.check.configure import check_config, read_config
 from dsl.check.context import Clauses, Context, Typed, spans
-from dsl.check.gemm import CONFIG
 from dsl.check.space import Space, shape_text
+from dsl.check.stages.gemm import CONFIG
 from dsl.check.tail import TAIL, read_tail
 from dsl.fixes import Help, LeaveClauses, Rewrite, SetClauses, help_of, or_else, transform_first, write_clause
 from dsl.ir import NCHW, NHWC, Conv, DType, TensorType, expressions, loads

@@ -1,0 +1,55 @@
+"""concat: an element-wise kernel for each operand, which writes its part of the result."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from dsl.axes import axes_of, single_axes
+from dsl.ir import Concat, Program, inlined, shifted
+from dsl.lower.cute.generated_kernels import FLAG, element, own_plan, refuse_types, watched_results
+from dsl.lower.cute.pointwise import add_kernel
+from dsl.lower.cute.stage import StagePlan, Text, types_of
+from dsl.lower.cute.walk import Reading, Walk, add_launch, blocks_of, read_all, unique, walk_tensors
+
+
+def plan(program: Program, stage: Concat) -> StagePlan:
+    types, text = types_of(program), Text()
+    rank = len(stage.type.shape)
+    at, axes = single_axes(rank)[stage.over], axes_of(stage, rank)
+    results = [(a.name, a.expr, a.type) for a in stage.also] + [(stage.name, stage.epilogue, stage.type)]
+    stored = watched_results(program, stage)
+    flags = [FLAG] if stored else []
+    names, kernels, imports, first = [], [], set(), 0
+    for number, o in enumerate(stage.parts):
+        x, readings, outputs = types[o.name], {}, []
+        own = f"{stage.name}_concat{number}"
+        text.gap(2 if number else 0)
+        for i, (result, expr, t) in enumerate(results):
+            expr = shifted(inlined(stage, expr), stage.over, first)
+            function = element(stage, expr, f"{own}_element{i or ''}")
+            keys = read_all(function, types, axes, rank, readings)
+            outputs.append((Reading(result, t.dtype, t.strides, first * t.strides[at]), function, keys))
+            imports |= function.imports
+            if not function.plain:
+                text.add(function.text, ("", "epilogue"))
+                text.gap(2)
+        reads = [o.name, *(r.tensor for r in readings.values()), *(name for name, _, _ in results)]
+        refuse_types(stage, types, reads)
+        walk = Walk(
+            own, x.shape, stage.type.memory_order, Reading(o.name, x.dtype, x.strides), tuple(outputs), readings
+        )
+        walk = replace(walk, flag=FLAG, stored=stored) if stored else walk
+        note = add_kernel(text, walk)
+        kernels.append((f"{own}_kernel", walk_tensors(walk), blocks_of(walk)))
+        names, first = unique([*names, *reads]), first + x.shape[at]
+    # Results come last, as for every stage.
+    last = [name for name, _, _ in results]
+    names = [*(n for n in names if n not in last), *last]
+    add_launch(text, stage.name, [*names, *flags], kernels)
+    return own_plan(
+        program, stage, text, f"{stage.name}_launch", names, imports=frozenset(imports), note=note,
+        watches=bool(stored),
+    )  # fmt: skip
+
+
+__all__ = ["plan"]

@@ -1,0 +1,108 @@
+"""cat is a stage: what follows it element by element joins it, and it means what PyTorch computes."""
+
+import json
+
+import pytest
+
+pytest.importorskip("torch")
+
+import torch
+from torch import nn
+
+from dsl.check.program import check
+from dsl.compile import compile as generate
+from dsl.ir import Concat, Conv
+from dsl.printer import to_text
+from engine.evaluate.correctness import oracle
+from engine.strategies.planner.lowering.program_graph import graph_of
+from engine.strategies.planner.regions.partition import partition
+from engine.trace.capture import Capture
+from engine.trace.exported import export
+from sol.graph import OpGraph
+
+F = nn.functional
+
+
+class Model(nn.Module):
+    def __init__(self, function):
+        super().__init__()
+        self.function = function
+
+    def forward(self, *inputs):
+        return self.function(*inputs)
+
+
+def traced(function, *inputs) -> OpGraph:
+    return OpGraph.from_json(json.dumps(Capture(export(Model(function).eval(), inputs)).graph()))
+
+
+def dense(x, w, s, t, v):
+    return F.conv2d(torch.relu(torch.cat([x, F.conv2d(x, w, padding=1)], 1) * s.view(-1, 1, 1) + t.view(-1, 1, 1)), v)
+
+
+# Name -> the function, the shapes of its inputs, and how many stages its program has at most.
+CASES = {
+    "rows": (lambda x, y: torch.cat([x, y]), [(4, 16), (8, 16)], 1),
+    "columns and a bias": (lambda x, y, b: torch.cat([x, y], -1) + b, [(4, 16), (4, 8), (24,)], 1),
+    "three, in the middle": (lambda x, y, z: torch.cat([x, y, z], 1).sigmoid(), [(2, n, 5, 8) for n in (3, 1, 4)], 1),
+    "six axes": (lambda x, y: torch.cat([x, y], 3) * 2, [(2, 3, 2, 4, 2, 8), (2, 3, 2, 5, 2, 8)], 1),
+    "a cell of a network": (
+        lambda x, h, w: torch.tanh(F.linear(torch.cat((x, h), 1), w)), [(32, 64), (32, 32), (48, 96)], 2,
+    ),
+    "a dense layer": (dense, [(2, 8, 12, 12), (16, 8, 3, 3), (24,), (24,), (8, 24, 1, 1)], 8),
+    "what a product makes": (
+        lambda x, w, v: torch.cat([F.linear(x, w).relu(), F.linear(x, v) * 2], 1), [(32, 64), (48, 64), (16, 64)], 3,
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_it_is_one_stage_that_means_it(name):
+    torch.manual_seed(0)
+    function, shapes, stages = CASES[name]
+    inputs = [torch.randn(shape) for shape in shapes]
+    graph = traced(function, *inputs)
+    (region,) = partition(graph).regions
+    program = check(to_text(region.lowered.program("tf32"))).program
+    assert len([s for s in program.stages if isinstance(s, Concat)]) == 1 and len(program.stages) <= stages
+    assert generate(program).sources.keys() >= {"cpp"}
+    tensors = dict(zip(graph.inputs, inputs, strict=True))
+    bound = [tensors[b.tensor].double().reshape(b.shape) for b in region.lowered.inputs]
+    (y,) = oracle.run(program, bound, exact=True)
+    expected = function(*(x.double() for x in inputs))
+    torch.testing.assert_close(y.reshape(expected.shape), expected)
+
+
+def test_channels_stay_last_from_a_convolution_to_the_next():
+    function, shapes, _ = CASES["a dense layer"]
+    graph = traced(function, *(torch.randn(shape) for shape in shapes))
+    program = check(to_text(partition(graph).regions[0].lowered.program("tf32"))).program
+    joined = next(s for s in program.stages if isinstance(s, Concat))
+    first = next(s for s in program.stages if isinstance(s, Conv))
+    assert (first.type.layout, joined.type.layout) == ("nhwc", "nhwc") and first.name in joined.parts[1].name
+
+
+def test_another_reader_gets_the_tensors_as_they_are_from_the_same_launch():
+    def both(x, y):
+        joined = torch.cat([x, y], 1)
+        return joined, joined.relu()
+
+    graph = traced(both, torch.randn(8, 16), torch.randn(8, 8))
+    (region,) = partition(graph).regions
+    (stage,) = check(to_text(region.lowered.program("tf32"))).program.stages
+    assert isinstance(stage, Concat) and len(stage.also) == 1
+
+
+def test_what_no_stage_joins_stays_pytorch():
+    for join in (
+        lambda x, y: torch.cat([x[:, ::2], y], 1),
+        lambda x, y: torch.cat([x.int(), y.int()], 1).float(),
+    ):
+        graph = traced(lambda x, y, join=join: join(x, y).relu(), torch.randn(8, 16), torch.randn(8, 16))
+        assert partition(graph).uncovered
+
+
+def test_a_pasted_program_is_priced_as_pytorchs_cat():
+    text = "program p(x: f16[4, 8], y: f16[4, 24]) -> f16[4, 32] {\n  z = concat(x, y) { over n }\n  return z\n}"
+    (op,) = graph_of(check(text).program).ops
+    assert (op.op, op.attrs) == ("cat", {"dim": 1})
