@@ -10,7 +10,9 @@ from datetime import timedelta
 import pytest
 from django.utils import timezone
 
+from engine.session.spec import SpecFields
 from playground import retention
+from playground.access.answers import Refused
 from playground.access.redaction import redact
 from playground.access.requests import room_in_queue
 from playground.live import log as session_log
@@ -120,6 +122,25 @@ def test_a_seat_that_was_reset_is_taken_again_under_its_name(visit, keep):
     assert set(room.get("seat", token).json()["seat"]["answers"]) == ({STEP} if keep else set())
     assert ('"sum"' in room.get("events", token).content.decode()) == keep
     assert Seat.objects.count() == 1 and room.results()["seats"][0]["free"] is False
+
+
+def test_what_comes_late_from_a_seat_that_was_reset_is_not_its_next_students(visit):
+    room = visit()
+    token = room.seat("Ada")["X-Seat-Token"]
+    late = rules.must_sit("", Room.objects.get(code=room.code), token)
+    room.order("reset", seat=1)
+    successor = room.seat("Ada")
+    for act in (
+        lambda: rules.answer(late, STEP, "sum", ""),
+        lambda: rules.look(late, STEP),
+        lambda: runs.start("", late, SpecFields(**MODULE)),
+    ):
+        with pytest.raises(Refused) as refused:
+            act()
+        assert refused.value.status == 403
+    assert room.get("seat", successor).json()["seat"] | {"joined": 0, "name": ""} == {
+        "number": 1, "name": "", "joined": 0, "at": "", "free": False, "answers": {}, "sessions": [],
+    }  # fmt: skip
 
 
 def test_a_room_has_as_many_seats_as_its_teacher_said(visit):
