@@ -1,5 +1,6 @@
 """A teacher's own text: each mistake with its line, nothing in it can inject or run anything, however hostile."""
 
+import io
 import json
 import re
 
@@ -11,6 +12,7 @@ from playground import learn
 from playground.learn import facts, own, shelf
 from playground.learn.writing import expressions, markdown
 from playground.learn.writing.expressions import ExpressionError, Scope
+from playground.management.commands import up
 
 HEAD = "---\ntitle: T\nminutes: 5\n---\n"
 WORK = "```work w\nx: f16[8, 8] input\nreturn x\n```\n"
@@ -190,12 +192,32 @@ def test_a_folder_of_own_lessons_stands_beside_ours(tmp_path, monkeypatch):
     (tmp_path / "roofline.md").write_text(own.example())  # a shipped lesson keeps its name
     monkeypatch.setenv("UCUTLASS_LESSONS", str(tmp_path))
     assert learn.library()[-1].slug == "mine" and learn.lesson("roofline").source == "shipped"
-    assert [path.rpartition("/")[2] for path in shelf.mistakes()] == ["broken.md"]
+    (tmp_path / "mine.ko.md").write_text("---\ntitle: 나의 수업\n---\n## read start: 시작\n글\n")
+    (tmp_path / "notes.txt").write_text("no lesson")
+    for name in ("Lesson 1.md", "second.markdown", "third.MD"):
+        (tmp_path / name).write_text(own.example())
+    rows = {path.rpartition("/")[2]: faults[0].text for path, faults in shelf.mistakes().items()}
+    assert set(rows) == {"broken.md", "roofline.md", "Lesson 1.md", "second.markdown", "third.MD"}
+    assert "shipped lesson" in rows["roofline.md"] and all("its name" in rows[n] for n in rows if n[0] not in "br")
     (tmp_path / "mine.md").write_text(own.example().replace("My first lesson", "Changed"))
     import os
 
     os.utime(tmp_path / "mine.md", ns=(1, 1))
     assert learn.lesson("mine").title == "Changed"
+    monkeypatch.setenv("UCUTLASS_LESSONS", str(tmp_path / "nothing"))
+    assert [faults[0].text for faults in shelf.mistakes().values()] == [
+        "UCUTLASS_LESSONS names this folder, which does not exist."
+    ]
+
+
+def test_the_start_of_the_app_names_the_mistakes_of_the_folder(tmp_path, monkeypatch):
+    (tmp_path / "broken.md").write_text(HEAD + "## read a: A\n{{1 / 0}}")
+    screen = io.StringIO()
+    up.Command(stderr=screen)._name_mistakes()
+    monkeypatch.setenv("UCUTLASS_LESSONS", str(tmp_path))
+    assert screen.getvalue() == ""
+    up.Command(stderr=screen)._name_mistakes()
+    assert screen.getvalue() == f"{tmp_path}/broken.md:6: `1 / 0` divides by zero.\n"
 
 
 @pytest.mark.django_db
