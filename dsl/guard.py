@@ -138,7 +138,8 @@ def _narrow(s: Stage, program: Program) -> Iterator[Objection]:
     if isinstance(s, Transform):
         if s.type.dtype is DType.F16 and s.name in program.results:
             yield f"result {s.name} is f16, which has less range than f32", s.clause_span("to"), _NO_GUARD
-        if s.type.dtype not in (DType.F16, DType.F32) or (s.to is DType.F32):
+        widens = s.to is DType.F32 and not _attended(program, s.x.name)
+        if s.type.dtype not in (DType.F16, DType.F32) or widens:
             cast = f"{s.name} casts to {s.type.dtype.value}"
             yield f"a guard checks casts of f32 to f16; {cast}", s.clause_span("to"), _NO_GUARD
         return
@@ -157,12 +158,19 @@ def _narrow(s: Stage, program: Program) -> Iterator[Objection]:
         return
 
 
+def _attended(program: Program, name: str) -> bool:
+    """Return True for the result of an attention, at most moved: any stage may read it (dsl.narrowed)."""
+    s = next((s for s in program.stages if s.name == name), None)
+    return isinstance(s, Attention) or (isinstance(s, Transform) and s.to is None and _attended(program, s.x.name))
+
+
 def _stored(s: Stage, program: Program) -> Iterator[Objection]:
     """Results that are stored narrower than f32 and are either not checked there or read at more than f16."""
     for name, t in ((s.name, s.type), *((a.name, a.type) for a in s.also)):
         if t.dtype in (DType.F32, DType.I32):
             continue
         reader = wider_reader(program, name)
+        reader = None if isinstance(s, Attention) and name not in program.results else reader
         if t.dtype is DType.F16 and reader is None and able(program, s):
             continue
         message = f"{name} is stored in {t.dtype.value}"

@@ -12,7 +12,8 @@ f16 error of at most 2^-25 for values below 2^-14 is then at most 2^-25 of the l
 it again are both exact.
 
 Nor does attention: each result is a mean of values of v, so it is finite where they are. Rounding it adds at most
-2^-25 to the error of at most 2^-25 that the rounding of v already has below 2^-14.
+2^-25 to the error of at most 2^-25 that the rounding of v already has below 2^-14. Any stage may read it: tf32 rounds
+the probabilities that it is a sum of to as many bits.
 """
 
 from __future__ import annotations

@@ -20,7 +20,7 @@ EXPONENTIALS = 1.5  # the time of an exponential with its maximum, sum and round
 
 
 def attention_time(program: ir.Program, stage: ir.Attention, hw: Hardware) -> StageTime:
-    """Predicted time of a checked attention on a device, as one launch of `dsl.lower.cute.attention`."""
+    """Predicted time of a checked attention on a device, as one launch of `dsl.lower.cute.attention.flash`."""
     cls = program.type_of(stage.q.name).dtype.value
     b, h, m, e = stage.by_head(stage.type.shape)
     n, d = _keys(program, stage)

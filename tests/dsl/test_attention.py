@@ -85,10 +85,25 @@ def test_it_is_for_hopper_and_for_one_back_end():
     assert arch.code == "E201" and arch.help == "arch sm_90a"
 
 
-def test_a_guard_has_no_kernel_for_it():
-    guarded = text("x: f32[2, 24, 64, 64]", "h", "heads 8x8", "f16[2, 8, 64, 64]")
-    guarded = guarded.replace("{\n", "{\n  guard f32\n  h = transform(x) { to f16 }\n", 1)
-    assert "a guard has no f32 kernel for y, attention" in [d.message for d in check(guarded).diagnostics]
+GUARDED = """program p(x: f32[2, 24, 64, 40]) -> f32[2, 8, 64, 40] {
+  guard f32
+  h = transform(x) { to f16 }
+  y = attention(h) { heads 8x8  causal }
+  z = map(y) { epilogue relu(acc)  store f32 }
+  return z
+}"""
+
+
+def test_under_a_guard_any_stage_may_read_it_and_the_rescue_computes_it_in_f32():
+    code = generate(check(GUARDED).program).sources["cute"].text
+    rescue = code[code.index("where the guard's flag is up: y_f32 = attention(x)") :]
+    assert "for key in cutlass.range(near + 1, unroll=1)" in rescue and "if at < 40:" in rescue
+
+
+def test_a_guarded_program_does_not_return_it_in_f16():
+    returned = GUARDED.replace("return z", "return y").replace("-> f32", "-> f16").replace("  z = map", "  # z = map")
+    (diagnostic,) = check(returned).diagnostics
+    assert diagnostic.code == "E409" and "the caller may need the range of f32" in diagnostic.message
 
 
 def test_threads_are_a_warp_group_for_64_queries_and_one_that_loads():

@@ -12,7 +12,7 @@ from dataclasses import replace
 
 from dsl.ir import Attention, Conv, DType, Gemm, Program, Stage
 from dsl.lower import Refusal
-from dsl.lower.cute import attention_f32
+from dsl.lower.cute.attention import rescue_attention
 from dsl.lower.cute.conv import direct
 from dsl.lower.cute.gemm import simt
 from dsl.lower.cute.generated_kernels import FLAG, SMS, version_of
@@ -32,7 +32,7 @@ _LAUNCHED = re.compile(
 def plan_rescue(program: Program, stage: Stage) -> StagePlan:
     """The plan of a stage of the rescue pipeline, whose kernels check the flag first. Raises Refusal."""
     if isinstance(stage, Attention):
-        plan = attention_f32.plan(program, stage)
+        plan = rescue_attention.plan(program, stage)
     elif isinstance(stage, Conv):
         plan = direct.plan(program, stage, UNROLLED)
     else:

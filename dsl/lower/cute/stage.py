@@ -45,7 +45,7 @@ LOWERINGS: dict[type, tuple[str, ...]] = {
     ir.Reduce: ("reduce.reduction",),
     ir.Normalize: ("reduce.normalize",),
     ir.Pool: ("reduce.pool",),
-    ir.Attention: ("attention",),
+    ir.Attention: ("attention.flash",),
     ir.Concat: ("concat",),
 }
 

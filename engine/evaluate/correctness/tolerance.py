@@ -22,7 +22,8 @@ exceeds f16), a program may have twice as many such elements, and the others are
 
 The exception ends where a module turns rounding into noise (a system that is nearly singular, a chain that is chaotic):
 from an own error of PyTorch's of MEANINGLESS on, twice it would accept results that have little to do with the right
-ones, and zeros are off by 1. Such a round says nothing but whether there are NaN and Inf; others must count.
+ones, and zeros are off by 1. Such a round says nothing but whether there are NaN and Inf; others must count. The same
+holds for a round in which PyTorch is NaN or Inf everywhere: scores of attention beyond f16, before a softmax.
 
 Results that are booleans or integers (a comparison, an index of a maximum) flip where inexact values lie close
 together, in PyTorch as in any program of the class. They are compared as numbers, by the same rules.
@@ -185,8 +186,11 @@ def verdict(cls: str, c: Comparison, pytorch: PyTorchError | None = None) -> str
 
 
 def says_nothing(pytorch: PyTorchError | None) -> bool:
-    """Return True if PyTorch's own error is so large that no error of a result can be judged by it."""
-    return pytorch is not None and not pytorch.unexpected and pytorch.error >= MEANINGLESS
+    """Return True if PyTorch's own error is so large that no error of a result can be judged by it, or if PyTorch
+    leaves the class's range with every element, so that none is left to compare (its error is then 0)."""
+    if pytorch is None:
+        return False
+    return pytorch.error == 0 if pytorch.unexpected else pytorch.error >= MEANINGLESS
 
 
 def bound(cls: str, pytorch: PyTorchError | None = None) -> tuple[float, str]:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from math import inf
 from typing import Any
 
 from engine.devices import Candidate, TrialError
@@ -108,10 +109,11 @@ class Rounds:
             if wrong:
                 raise TrialError("validate", "wrong_result", f"on {round_.family} inputs, {wrong}")
             if says_nothing(pytorch):
-                noise.append(pytorch.error)
+                noise.append(inf if pytorch.unexpected else pytorch.error)
             else:
                 worst.add(round_, result, pytorch)
-        about = f"PyTorch itself, in class {candidate.cls}, is off by up to {max(noise):.2g}" if noise else ""
+        own = "leaves its range" if inf in noise else f"is off by up to {max(noise, default=0):.2g}"
+        about = f"PyTorch itself, in class {candidate.cls}, {own}" if noise else ""
         if noise and not worst.checks:
             reason = f"{about} on all inputs, so that no result can be told from a wrong one; choose a finer class"
             raise TrialError("validate", "nothing_to_compare", reason)

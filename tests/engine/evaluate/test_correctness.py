@@ -17,6 +17,7 @@ from engine.evaluate.correctness.tolerance import (  # noqa: E402
     PyTorchError,
     bound,
     compare,
+    says_nothing,
     verdict,
 )
 
@@ -156,3 +157,9 @@ def test_where_pytorch_leaves_the_class_s_range_a_program_may_too():
     reason = verdict("f16", Comparison(1e-4, 1e-3, unexpected=81, elements=1000), beyond)
     assert reason == "81 of 1,000 elements are NaN or Inf where the reference is not (PyTorch's own in class f16: 40)"
     assert verdict("f16", Comparison(1e-4, 1e-3, unexpected=1, elements=1000), PyTorchError(1e-4, 1e-3))
+
+
+def test_where_pytorch_leaves_the_range_with_every_element_no_error_is_judged():
+    nothing = PyTorchError(0.0, 0.0, unexpected=1000)
+    assert says_nothing(nothing) and verdict("f16", Comparison(0.04, 0.5, elements=1000), nothing) is None
+    assert not says_nothing(PyTorchError(1e-4, 1e-3, unexpected=999))

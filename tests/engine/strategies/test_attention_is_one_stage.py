@@ -14,13 +14,16 @@ from dsl.compile import compile as generate
 from dsl.ir import Attention, Transform
 from dsl.lower.plan.buffers import aliases
 from dsl.printer import to_text
+from engine.devices import Problem
 from engine.evaluate.correctness import oracle
 from engine.strategies.planner.lowering.lower import lower
 from engine.strategies.planner.lowering.rules.attention import recognised
 from engine.strategies.planner.regions.partition import partition
+from engine.strategies.problem import Prepared
 from engine.trace.capture import Capture
 from engine.trace.exported import export
 from sol.graph import OpGraph
+from sol.hardware import load
 
 SDPA = nn.functional.scaled_dot_product_attention
 B, T, H, D = 2, 24, 4, 16
@@ -134,7 +137,6 @@ def test_it_is_one_stage_without_a_copy(name):
 
 
 AS_WRITTEN = {
-    "f32": (lambda q, k, v: SDPA(q.float(), k.float(), v.float()), [(B, H, T, D)] * 3),
     "a mask of values": (lambda q, k, v, m: SDPA(q, k, v, attn_mask=m), [(B, H, T, D)] * 3 + [(T, T)]),
     "a bias": (lambda q, k, v, m: ((q @ k.mT) * 0.25 + m).softmax(-1) @ v, [(B, H, T, D)] * 3 + [(T, T)]),
     "scores that are returned": (lambda q, k, v: ((s := (q @ k.mT).softmax(-1)) @ v, s), [(B, H, T, D)] * 3),
@@ -150,6 +152,24 @@ def test_what_is_not_such_an_attention_stays_as_it_is_written(name):
     function, shapes = AS_WRITTEN[name]
     graph = traced(function, *(of(*shape) for shape in shapes))
     assert recognised(graph) is graph
+
+
+def in_tf32(function, *shapes):
+    """The first program of a session in tf32, or None, and what stays PyTorch."""
+    graph = traced(function, *(torch.randn(shape) for shape in shapes))
+    prepared = Prepared(Problem("", "module", graph), ("tf32",), load("h200"))
+    first = prepared.parts[0].structures[0].base if prepared.parts else None
+    return first, [u.op for u in prepared.uncovered]
+
+
+def test_a_chain_in_f32_is_a_stage_under_a_guard():
+    program, left = in_tf32(lambda q, k, v: ((q @ k.mT) * 0.25).softmax(-1) @ v, *[(B, H, T, D)] * 3)
+    assert program.guard and not left and any(isinstance(s, Attention) for s in program.stages)
+
+
+def test_pytorchs_own_in_f32_stays_because_it_does_not_round_to_tf32():
+    program, left = in_tf32(lambda q, k, v: SDPA(q, k, v).relu(), *[(B, H, T, D)] * 3)
+    assert left == ["scaled_dot_product_attention"] and not any(isinstance(s, Attention) for s in program.stages)
 
 
 def test_one_side_in_another_order_is_copied_alone():

@@ -271,7 +271,8 @@ class Pooling(Draft):
 
 @dataclass
 class Attention(Draft):
-    """dsl.ir.Attention; without `k` and `v`, `q` has the heads of all three."""
+    """dsl.ir.Attention; without `k` and `v`, `q` has the heads of all three. `in_f32`: PyTorch's own attention of f32
+    tensors, which does not round its operands to tf32 as its products do."""
 
     q: Source = None
     k: Source | None = None
@@ -280,6 +281,7 @@ class Attention(Draft):
     heads: tuple[int, int] | None = None
     scale: float = 1.0
     causal: bool = False
+    in_f32: bool = False
 
     @property
     def sources(self) -> tuple[Source, ...]:

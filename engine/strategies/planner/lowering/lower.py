@@ -43,6 +43,7 @@ from engine.strategies.planner.lowering.rules import attention as attentions
 from engine.strategies.planner.lowering.rules.composites import COMPOSITES, LOSSES, expanded
 from engine.strategies.planner.lowering.rules.concatenation import CONCATENATIONS, concatenation
 from engine.strategies.planner.lowering.rules.gates import GATES, without_gates
+from engine.strategies.planner.lowering.rules.masks import vanishing, without_masks
 from engine.strategies.planner.lowering.rules.nonproduct import (
     CONVOLUTIONS,
     NORMALIZATIONS,
@@ -141,13 +142,14 @@ class Lowered:
         return program(self, cls, Choice())
 
 
-def lower(graph: OpGraph, title: str = "module") -> Lowered:
+def lower(graph: OpGraph, title: str = "module", *, attends: bool = True) -> Lowered:
     """The module as a pipeline. Element-wise work sees its tensors with their own axes, or, where it then could not be
     read by a product, or only as a copy, with all axes but the last as one.
 
-    Raises SessionRefused("not_covered") for the first operation without a rule.
+    Raises SessionRefused("not_covered") for the first operation without a rule. `attends`: attention is one stage.
     """
-    graph = recognised(attentions.recognised(without_gates(expanded(graph))))
+    graph = without_masks(without_gates(expanded(graph)))
+    graph = recognised(attentions.recognised(graph) if attends else graph)
     try:
         lowered = _lower(graph, title)
     except SessionRefused as refused:
@@ -213,11 +215,9 @@ def _rule(op: Op) -> Callable[[LoweringContext], Value] | None:
 
 def has_rule(op: Op, graph: OpGraph) -> bool:
     """Return False for an operation of a graph that no program can hold."""
-    return (
-        op.name in attentions.attentions(graph)
-        or op.op in (*IDENTITIES, *COMPOSITES, *SLICES, *GATES)
-        or _rule(op) is not None
-    )
+    if op.name in vanishing(graph) or any(op in a.of for a in attentions.attentions(graph).values()):
+        return True
+    return op.op in (*IDENTITIES, *COMPOSITES, *SLICES, *GATES) or _rule(op) is not None
 
 
 def without_rule(op: Op) -> SessionRefused:

@@ -257,8 +257,11 @@ class Build(Tensors):
     def _attention(self, i: int, draft: Attention) -> None:
         sides = [Operand(self.transform(self.name_of(s.of, s.shape), to=self.element)) for s in draft.sources]
         name, how = self.lowered.names[i][0], (draft.scale, draft.causal, draft.order, draft.heads)
-        self.types[name] = TensorType(self.element, draft.shape)
-        self.stages.append(ir.Attention(name, *(*sides, None, None)[:3], *how))
+        stored = name if self.stored(i) is self.element else self.fresh(f"{name}_{self.element.value}")
+        self.types[stored] = TensorType(self.element, draft.shape)
+        self.stages.append(ir.Attention(stored, *(*sides, None, None)[:3], *how))
+        if stored != name:
+            self.transform(stored, to=self.stored(i), result=name)
 
     # ---- convolutions ----
 

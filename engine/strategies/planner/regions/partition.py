@@ -25,7 +25,7 @@ from dataclasses import dataclass, field, replace
 from engine.devices import SessionRefused
 from engine.devices.parts import subgraph
 from engine.evaluate.candidate.allowed_aten import ALLOWED
-from engine.strategies.planner.lowering.drafts import Rearrangement, stage_of
+from engine.strategies.planner.lowering.drafts import Attention, Rearrangement, stage_of
 from engine.strategies.planner.lowering.lower import (
     IDENTITIES,
     NOTHING_MADE,
@@ -278,7 +278,18 @@ class _Search:
         except SessionRefused as e:
             return _Tried(part, e)
         views = _copied_views(self.graph, lowered)
-        return _Tried(part, lowered, views, None if views.keys() - self.outside.keys() else self.accept(lowered))
+        why = None if views.keys() - self.outside.keys() else self.accept(lowered)
+        if why is not None and any(isinstance(stage, Attention) for stage in lowered.stages):
+            return self._without_attention(part)
+        return _Tried(part, lowered, views, why)
+
+    def _without_attention(self, part: OpGraph) -> _Tried:
+        """The region with attention as it is written, where no back end takes it as a stage in the class."""
+        try:
+            lowered = lower(part, self.title, attends=False)
+        except SessionRefused as e:
+            return _Tried(part, e)
+        return _Tried(part, lowered, _copied_views(self.graph, lowered), self.accept(lowered))
 
     def _leave(self, e: SessionRefused, ops: list[Op]) -> None:
         """Leave out the operation that the rules refused, or the whole region if they name none. With a slice go its

@@ -20,7 +20,7 @@ from dsl.printer import to_text
 from dsl.rules import legal
 from engine.strategies.planner.lowering import fp8
 from engine.strategies.planner.lowering.choice import COMPUTE, Choice
-from engine.strategies.planner.lowering.drafts import Convolution
+from engine.strategies.planner.lowering.drafts import Attention, Convolution
 from engine.strategies.planner.lowering.lower import Lowered
 from engine.strategies.planner.lowering.pipeline import program
 from engine.strategies.planner.lowering.storage_choice import as_it_lies
@@ -72,6 +72,9 @@ def structures(lowered: Lowered, cls: str, hw: Hardware, reasons: list[str]) -> 
     """The structures that some back end takes, not tuned yet. The reasons against the others are added to `reasons`."""
     if cls == "fp8" and (why := fp8.lacking(lowered)):
         reasons.append(why)
+        return []
+    if cls == "tf32" and any(isinstance(d, Attention) and d.in_f32 for d in lowered.stages):
+        reasons.append("PyTorch's own attention of f32 tensors is more exact than f16 operands")
         return []
     cast = lowered.dtype == "f32" if cls == "fp8" else COMPUTE[cls].value != lowered.dtype and cls != "tf32"
     images = any(isinstance(d, Convolution) and as_it_lies(d, lowered.dtype) for d in lowered.stages)

@@ -1,8 +1,8 @@
 """Attention as one stage: PyTorch's own, and the chain of product, scale, softmax and product that spells it out.
 
 `recognised` replaces each by one operation on the tensors that its views show, so that heads are read where a
-projection wrote them, and written where the next projection reads them. Only f16 and bf16 tensors: the kernel
-multiplies no others (dsl.check.stages.attention).
+projection wrote them, and written where the next projection reads them. The kernel multiplies f16 and bf16: a module
+in f32 has it in these classes, and in tf32 under a guard.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from sol.graph import Op, OpGraph, Tensor
 
 SDPA = "scaled_dot_product_attention"
 STAGE = "_attention"  # the operation that stands for one in a recognised graph
-_HALF = ("f16", "bf16")
+_FLOATS = ("f16", "bf16", "f32")
 
 
 Side = tuple[Strided, ...]
@@ -53,7 +53,7 @@ def attentions(graph: OpGraph) -> dict[str, Attended]:
     """The attentions that one stage computes, by the name of the operation with the result. Found once a graph."""
     if "attentions" not in graph.cache:
         tries = [_pytorchs(graph, op) for op in graph.live if op.op == SDPA]
-        if any(t.dtype in _HALF for t in graph.tensors.values()):
+        if any(t.dtype in _FLOATS for t in graph.tensors.values()):
             tries += [_written_out(graph, chain) for chain in chains(graph)]
         graph.cache["attentions"] = {a.out.name: a for a in tries if a is not None and _covered(graph, a)}
     return graph.cache["attentions"]
@@ -155,7 +155,7 @@ def _covered(graph: OpGraph, a: Attended) -> bool:
     """Return True if the stage takes these shapes."""
     (b, h, m, d), (bk, g, n, dk), (bv, gv, nv, e) = (side[0].shape for side in a.sides)
     out = graph.tensors[a.out.outputs[0]]
-    if out.dtype not in _HALF or any(graph.tensors[side[0].root].dtype != out.dtype for side in a.sides):
+    if out.dtype not in _FLOATS or any(graph.tensors[side[0].root].dtype != out.dtype for side in a.sides):
         return False
     if (b, d, b, g, n) != (bk, dk, bv, gv, nv) or h % g or out.elements != b * h * m * e:
         return False
@@ -207,6 +207,7 @@ def _one(graph: OpGraph, a: Attended, tensors: dict[str, Tensor]) -> tuple[list[
             shape = _ordered(order, (b, count, *side[0].shape[2:]))
             read.append(add(f"{out}__{letter}", "view", (side[0].root,), shape, size=list(shape)))
     attrs = {"order": order, "heads": heads, "scale": a.scale, "causal": a.causal}
+    attrs["in_f32"] = dtype == "f32" and a.out.op == SDPA
     result = _ordered(order, (b, h, m, e))
     if after is not None and moved == order:
         add(after.outputs[0], STAGE, tuple(read), result, **attrs)
@@ -297,7 +298,7 @@ def attention(walk: LoweringContext) -> Value:
     shape = walk.out().shape
     draft = Attention(
         shape, walk.out().dtype, [Acc()], q=q, k=k, v=v, order=at["order"], heads=at["heads"], scale=at["scale"],
-        causal=at["causal"],
+        causal=at["causal"], in_f32=at["in_f32"],
     )  # fmt: skip
     walk.drafts.append(draft)
     return Leaf.whole(reference(len(walk.drafts) - 1), shape)

@@ -10,7 +10,7 @@ from math import prod
 
 from dsl.ir import Attention, DType, Program
 from dsl.lower import Refusal
-from dsl.lower.cute.attention import parts_of
+from dsl.lower.cute.attention.flash import parts_of
 from dsl.lower.cute.generated_kernels import own_plan
 from dsl.lower.cute.space import WIDE
 from dsl.lower.cute.stage import StagePlan, Text, types_of
