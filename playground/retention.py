@@ -3,7 +3,7 @@
 Sessions are deleted UCUTLASS_RETENTION_DAYS after their end or, if they never ended, after their start. Recordings
 stay, and so do sessions that their owner pinned, and snapshots until their owner deletes them. Texts that no session
 uses are deleted too. A session forgets at its end which address started it. A room of a workshop goes with its seats,
-its answers and its seats' sessions.
+its answers, its seats' sessions and the snapshots of these.
 """
 
 from __future__ import annotations

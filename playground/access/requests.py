@@ -133,6 +133,11 @@ def command_of(session: Session, kind: str, data: dict[str, Any]) -> dict[str, A
         return _budget(session, data)
     if kind == "profile":
         return _profile(session, data)
+    if kind == "try" and session.seat is not None:
+        most = session.seat.room.plan["trials"]
+        if session.commands.filter(kind="try").count() >= most:
+            error = f"This session has {most} candidates of yours, as many as its room allows."
+            raise Refused(409, error, "Start another session in the room.")
     return data if kind == "try" else {}
 
 
@@ -156,5 +161,8 @@ def _budget(session: Session, data: dict[str, Any]) -> dict[str, Any]:
     allowed = ("trials", "eps", "window")
     if not data or set(data) - set(allowed):
         raise Refused(422, "A budget has trials, eps and window.", 'Send for example {"data": {"trials": 40}}.')
-    _checked({"title": "t", "source": "x", **data})
+    spec = _checked({"title": "t", "source": "x", **data})
+    if session.seat is not None and "trials" in data and spec.trials > session.seat.room.plan["trials"]:
+        most = session.seat.room.plan["trials"]
+        raise Refused(422, f"trials: a whole number from 1 to {most} in its room.", f"Write {most}.", field="trials")
     return dict(data)

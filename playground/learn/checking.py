@@ -102,7 +102,9 @@ def number(answer: Any, unit: str = "") -> float | None:
 def _right(question: Question, value: Any, right: Any) -> bool:
     if question.kind == "number":
         return near(value, right, question.within)
-    return set(value) == set(right) if question.kind == "multi" else value == right
+    if question.kind == "multi":  # `right` is no list in a lesson with a mistake
+        return isinstance(right, list) and all(code in right for code in value) and all(code in value for code in right)
+    return value == right
 
 
 def _explained(question: Question, value: Any) -> Wrong | None:
@@ -123,7 +125,12 @@ def _words(question: Question, right: Any) -> str:
     if question.kind == "number":
         return " ".join(filter(None, [markdown.shown(float(right)), markdown.escaped(question.unit)]))
     words = {o.code: o.html for o in question.options}
-    return "; ".join(words[code] for code in (right if isinstance(right, list) else [right]) if code in words) or "-"
+    return "; ".join(words[code] for code in _codes(right) if code in words) or "-"
+
+
+def _codes(right: Any) -> list[str]:
+    """The options of a right answer; none for one that names no option, in a lesson with a mistake."""
+    return [code for code in (right if isinstance(right, list) else [right]) if isinstance(code, str)]
 
 
 def _unreadable(question: Question, language: str) -> str:

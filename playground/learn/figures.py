@@ -30,6 +30,7 @@ from playground.learn.writing.expressions import ExpressionError, Scope, read
 from sol import budget
 from sol.graph import OpGraph
 
+DIGITS = 9  # of a size
 MOST_POINTS = 24
 EPSILONS = (0.05, 0.1, 0.25, 0.5, 1.0)
 WINDOWS = (1, 2, 3, 4, 6, 12)
@@ -123,13 +124,14 @@ def _graphs(fields: _Fields, scope: Scope, texts: dict[str, str]) -> list[tuple[
         works.append((name, graph))
     for key, value, line in fields.labelled("sweep"):
         match = re.fullmatch(r"(\w{1,64})\s{1,20}(\d{1,20})\s{0,20}=\s{0,20}(\d[\d\s,]*)", value)
-        if not match or match[1] not in texts:
+        sizes = re.findall(r"\d+", match[3])[:MOST_POINTS] if match else []
+        if not match or match[1] not in texts or max(map(len, sizes)) > DIGITS:
             fix = "Write `sweep rows: layer 1024 = 16 64 256`: a work block, the size to change, its values."
             raise FigureError(line, "This sweep cannot be read.", fix)
-        for size in re.findall(r"\d+", match[3])[:MOST_POINTS]:
+        for size in sizes:
             text = re.sub(rf"(?<![\w.]){match[2]}(?![\w.])", size, texts[match[1]])
             try:
-                works.append((f"{int(size):,} {key.split(' ', 1)[1]}", work.read(text)))
+                works.append((_label(int(size), key.split(" ", 1)[1]), work.read(text)))
             except work.WorkError as e:
                 raise FigureError(line, f"With {size}: {e.text}", e.fix) from None
     if not works:
@@ -137,11 +139,21 @@ def _graphs(fields: _Fields, scope: Scope, texts: dict[str, str]) -> list[tuple[
     return works
 
 
+def _label(size: int, name: str) -> str:
+    """A size with its name: 1 row, 1,024 rows."""
+    plural = size == 1 and re.fullmatch(r"[a-z]+[a-rt-z]s", name)
+    return f"{size:,} {name[:-1] if plural else name}"
+
+
 def _roofline(fields: _Fields, scope: Scope, texts: dict[str, str]) -> dict[str, Any]:
     classes = fields.list("class", "f16")
     devices = _devices(fields, classes)
     points = []
     for label, graph in _graphs(fields, scope, texts):
+        try:
+            scope.spend(len(classes) * len(devices))
+        except ExpressionError as e:
+            raise FigureError(fields.line, str(e)) from None
         by_class: dict[str, Any] = {}
         for cls in classes:
             for device in devices:
@@ -161,10 +173,10 @@ def _roofline(fields: _Fields, scope: Scope, texts: dict[str, str]) -> dict[str,
 
 def _waves(fields: _Fields, scope: Scope, texts: dict[str, str]) -> dict[str, Any]:
     sizes = re.findall(r"\d+", fields.text("product"))
-    if len(sizes) != 3:
+    if len(sizes) != 3 or max(map(len, sizes)) > DIGITS:
         raise FigureError(fields.line_of("product"), "A product has three sizes.", "Write `product: 1024 8192 8192`.")
     m, n, k = map(int, sizes)
-    splits = [int(s) if s.isdecimal() else 0 for s in fields.list("splits", "1")]
+    splits = [int(s) if re.fullmatch(rf"\d{{1,{DIGITS}}}", s) else 0 for s in fields.list("splits", "1")]
     tiles, cls = fields.list("tiles", "128x256x64"), fields.text("class", "f16")
     devices = _devices(fields, [cls])
     cases = []

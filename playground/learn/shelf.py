@@ -33,13 +33,41 @@ def lesson(slug: str, language: str = DEFAULT) -> Lesson:
 
 
 def mistakes() -> dict[str, list[Mistake]]:
-    """File -> mistakes, of the shipped lessons and of a teacher's folder, translations included."""
-    rows: dict[str, list[Mistake]] = {}
+    """File -> mistakes, of the shipped lessons and of a teacher's folder, translations and names of files included."""
+    rows: dict[str, list[Mistake]] = _names()
     for path, slug, source in _files():
         for language in (DEFAULT, *(one for one in LANGUAGES if one != DEFAULT)):
             file = path if language == DEFAULT else _translation(path, language)
             if file.exists() and (faults := _read(path, slug, source, language)[1]):
                 rows[str(file)] = faults
+    return rows
+
+
+def mistaken_lines() -> list[str]:
+    """The mistakes as lines for a terminal: FILE:LINE: what is wrong, and the way out."""
+    return [f"{file}:{m.line}: {m.text} {m.fix}".rstrip() for file, faults in mistakes().items() for m in faults]
+
+
+def _names() -> dict[str, list[Mistake]]:
+    """What keeps a teacher's files from being lessons at all: {file or folder: mistakes}."""
+    own = _own()
+    if own is None:
+        return {}
+    if not own.is_dir():
+        text = "UCUTLASS_LESSONS names this folder, which does not exist."
+        return {str(own): [Mistake(1, text, "Make it, or name another one.")]}
+    shipped = {slug for _, slug, source in _files() if source == "shipped"}
+    ours = {f"{slug}.{language}" for _, slug, _ in _files() for language in LANGUAGES}
+    rows = {}
+    for path in sorted(own.iterdir()):
+        stem, fix = path.name.removesuffix(path.suffix), "Rename it, for example to lesson-1.md."
+        if path.suffix.lower() not in (".md", ".markdown") or stem in ours:
+            continue
+        if stem in shipped:
+            rows[str(path)] = [Mistake(1, f"A shipped lesson is called {stem}, and stands in place of this one.", fix)]
+        elif path.suffix != ".md" or not _SLUG.fullmatch(stem):
+            text = "This file is no lesson: its name has other signs than a-z, 0-9 and - before .md."
+            rows[str(path)] = [Mistake(1, text, fix)]
     return rows
 
 

@@ -102,6 +102,7 @@ SCRIPT = {
         "The search runs {trials} of {total} trials and keeps {kept} of the speedup. Efficiency gain: {efficiency}x."
     ),
     "no_mistake": gettext_noop("No mistake. This is how a student sees the lesson."),
+    "one_mistake": gettext_noop("1 mistake"),
     "mistakes": gettext_noop("{n} mistakes"),
     "line_n": gettext_noop("Line {n}"),
     "module": gettext_noop("PyTorch module"),

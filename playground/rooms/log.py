@@ -23,10 +23,15 @@ from playground.rooms.state import RoomState
 T = TypeVar("T")
 Items = Iterable[tuple[Event, int | None]]  # (event, its seat)
 KEPT = 64  # rooms whose state this process keeps folded
-GONE = Refused(404, "There is no such room.", "Check the code; rooms are deleted some weeks after their end.")
 _states: OrderedDict[str, RoomState] = OrderedDict()
 _lock = RLock()
 bells: list[Callable[[str], None]] = []  # called with a room's code after each append, from any thread
+
+
+def gone() -> Refused:
+    """The refusal of a room that is not there, a new one each time: an exception that is raised twice keeps the frames
+    of both, with all that they hold."""
+    return Refused(404, "There is no such room.", "Check the code; rooms are deleted some weeks after their end.")
 
 
 def read(code: str, look: Callable[[RoomState], T]) -> T:
@@ -41,7 +46,7 @@ def append(code: str, decide: Callable[[Room, RoomState], Items]) -> int:
     with transaction.atomic():
         room = Room.objects.select_for_update().filter(code=code).first()
         if room is None:
-            raise GONE
+            raise gone()
         with _lock:
             items = list(decide(room, _state(code)))
         write(room, items)
@@ -112,7 +117,7 @@ def _state(code: str) -> RoomState:
         state.apply(*row)
     if not state.seq or not Room.objects.filter(code=code).exists():
         _states.pop(code, None)
-        raise GONE
+        raise gone()
     _states[code] = state
     _states.move_to_end(code)
     while len(_states) > KEPT:

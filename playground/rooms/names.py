@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import secrets
 import unicodedata
 
@@ -12,6 +13,10 @@ ALPHABET = "2346789CDFGHJKMNPQRTVWXZ"
 LENGTH = 6  # 24**6 = 191 million codes; an address that guesses is slowed to one in ten seconds (limits.guesses)
 LONGEST = 24  # characters of a nickname
 LONGEST_TITLE = 80
+MARKS = 4  # on one letter: no script needs more, and a tower of them covers the seats beside it
+# Letters and signs that fonts draw as nothing (Unicode: Default_Ignorable_Code_Point, and the empty Braille cell).
+_EMPTY = re.compile("[\u034f\u115f\u1160\u17b4\u17b5\u180b-\u180f\u2800\u3164\uffa0\U000e0100-\U000e01ef]")
+_VARIANTS = re.compile("[\ufe00-\ufe0f]")  # they choose the form of the sign before them, such as an emoji's
 
 
 def new_code() -> str:
@@ -27,19 +32,24 @@ def normal(code: str) -> str:
 def nickname(text: str) -> str:
     """A nickname on one line, in Unicode's composed form. Raises Refused."""
     name = " ".join(unicodedata.normalize("NFC", text[: 10 * LONGEST]).split())
-    if not name:
+    if not name or not key_of(name):
         raise Refused(422, "A nickname has at least one character.", "Choose a nickname.", field="name")
     if len(name) > LONGEST or len(text) > 10 * LONGEST:
         raise Refused(422, f"A nickname has at most {LONGEST} characters.", "Choose a shorter one.", field="name")
     if not readable(name):
         error = "The nickname holds characters that cannot be seen."
         raise Refused(422, error, "Use letters, digits, spaces and signs.", field="name")
+    marks = "".join("m" if unicodedata.category(c).startswith("M") else " " for c in name)
+    if len(max(marks.split(), key=len, default="")) > MARKS:
+        error = f"The nickname has more than {MARKS} marks on one letter."
+        raise Refused(422, error, "Use letters, digits, spaces and signs.", field="name")
     return name
 
 
 def key_of(name: str) -> str:
-    """A nickname as it is compared: "Ada", "ADA" and their full-width forms are one name."""
-    return "".join(unicodedata.normalize("NFKC", name).casefold().split())[:80]
+    """A nickname as it is compared: "Ada", "ADA" and their full-width forms are one name. "" for one that shows
+    nothing."""
+    return "".join(_VARIANTS.sub("", unicodedata.normalize("NFKC", name)).casefold().split())[:80]
 
 
 def title(text: str) -> str:
@@ -52,5 +62,8 @@ def title(text: str) -> str:
 
 
 def readable(text: str) -> bool:
-    """Return False for a text with controls, or with signs that turn or hide what stands beside them."""
-    return not any(unicodedata.category(c) in ("Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp") for c in text)
+    """Return False for a text with controls, with signs that turn or hide what stands beside them, or with letters that
+    show nothing."""
+    return not _EMPTY.search(text) and not any(
+        unicodedata.category(c) in ("Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp") for c in text
+    )

@@ -10,12 +10,13 @@ from datetime import datetime
 from typing import Any
 
 from django.db import transaction
+from django.db.models.fields.json import KT
 from django.utils import timezone
 
 from playground.access import limits, tokens
 from playground.access.answers import Refused
 from playground.access.sessions import limited
-from playground.models import Room, Seat
+from playground.models import Room, RoomEvent, Seat, Session
 from playground.rooms import events, log, names, plan
 from playground.rooms.exam import asked as exam
 from playground.rooms.lessons import Outcome, checked_answer
@@ -37,7 +38,7 @@ def find(address: str, code: str) -> Room:
     code = names.normal(code)
     room = limits.guesses.look(address, f"room {code}", Room.objects.filter(code=code).first)
     if room is None:
-        raise log.GONE
+        raise log.gone()
     return room
 
 
@@ -58,8 +59,19 @@ def must_sit(address: str, room: Room, token: str) -> Seat:
     """The seat of a token. Raises Refused as `must_teach` does."""
     seat = limits.guesses.look(address, f"seat {room.code} {token}", seat_of(room, token).first) if token else None
     if seat is None:
-        raise Refused(403, "This needs a seat in this room.", "Join the room with its code and a nickname.")
+        raise no_seat()
     return seat
+
+
+def no_seat() -> Refused:
+    return Refused(403, "This needs a seat in this room.", "Join the room with its code and a nickname.")
+
+
+def must_still_sit(seat: Seat) -> None:
+    """Raise Refused(403) if the teacher reset the seat after its token was checked: its next student would have what
+    the last one did. To be called while the room is locked."""
+    if not Seat.objects.filter(id=seat.id, token_hash=seat.token_hash).exists():
+        raise no_seat()
 
 
 def seat_of(room: Room, token: str):
@@ -118,8 +130,11 @@ def join(address: str, room: Room, text: str) -> tuple[Seat, str]:
 
 
 def delete(room: Room) -> None:
-    """Delete the room with its seats, its log and the sessions of its seats."""
-    Room.objects.filter(code=room.code).delete()
+    """Delete the room with its seats, its log, the sessions of its seats and the snapshots of these."""
+    with transaction.atomic():
+        started = RoomEvent.objects.filter(room=room, kind=events.SessionStarted.KIND)
+        Session.objects.filter(snapshot__of__in=started.values(of=KT("data__session"))).delete()
+        Room.objects.filter(code=room.code).delete()
     log.forget(room.code)
 
 
@@ -156,6 +171,7 @@ def look(seat: Seat, key: str) -> None:
     limited(limits.seats, [f"seat {seat.id}"], "messages of this seat")
 
     def decide(room: Room, state: RoomState) -> log.Items:
+        must_still_sit(seat)
         must_be_open(room, state, key)
         if state.seats[seat.number].at != key:
             yield events.StepOpened(key), seat.number
@@ -171,11 +187,12 @@ def answer(seat: Seat, key: str, value: Any, attempt: str, show: bool = False, l
         raise Refused(413, f"An answer has at most {LONGEST_ANSWER} characters.", "Shorten it.", field="answer")
     room = Room.objects.filter(code=seat.room_id).first()
     if room is None:
-        raise log.GONE
+        raise log.gone()
     outcome = _checked(room, seat, key, value, show, lang)
     replies: list[dict[str, Any]] = []
 
     def decide(room: Room, state: RoomState) -> log.Items:
+        must_still_sit(seat)
         mine = state.seats[seat.number].answers.get(key)
         earlier = mine.attempts.get(attempt) if mine is not None and attempt else None
         if earlier is not None:  # its sender did not hear the reply

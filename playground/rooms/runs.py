@@ -38,6 +38,7 @@ def start(address: str, seat: Seat, asked: SpecFields, step: str = "") -> tuple[
     sessions: list[Session] = []
 
     def decide(room: Room, state: RoomState) -> log.Items:
+        rules.must_still_sit(seat)
         rules.must_take_answers(room, state)
         if state.paused:
             raise Refused(409, "The teacher paused the room.", "Wait until it goes on.")

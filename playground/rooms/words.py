@@ -232,6 +232,7 @@ REFUSALS = (
     gettext_noop("A nickname has at most {n} characters."),
     gettext_noop("Choose a shorter one."),
     gettext_noop("The nickname holds characters that cannot be seen."),
+    gettext_noop("The nickname has more than {n} marks on one letter."),
     gettext_noop("Use letters, digits, spaces and signs."),
     gettext_noop("title: one line of at most {n} characters that can be seen."),
     gettext_noop("Write a short title."),

@@ -35,6 +35,16 @@ hint: Divide.
 """
 
 
+def drop(page, place: str, name: str, text: str) -> None:
+    """Drop a file on a place of the page."""
+    files = page.evaluate_handle(
+        "([name, text]) => { const all = new DataTransfer(); all.items.add(new File([text], name)); return all; }",
+        [name, text],
+    )
+    for event in ("dragenter", "dragover", "drop"):
+        page.dispatch_event(place, event, {"dataTransfer": files})
+
+
 def step(page) -> str:
     return page.locator('.step-link[aria-current="step"]').get_attribute("data-step")
 
@@ -142,4 +152,8 @@ def test_a_teachers_own_lesson_with_two_mistakes(open_page, complaints):
     expect(page.locator('.outcome [data-code="wrong"]')).to_contain_text("Few rows do few FLOP.")
     page.reload()
     expect(page.locator("#lesson .lesson-text")).to_contain_text("34.6 MB")
+    drop(page, ".intro", "other.md", OWN)
+    expect(page.locator("#verdict strong")).to_have_text("3 mistakes")
+    drop(page, "#lesson", "other.md", OWN.replace("lineer", "linear"))
+    expect(page.locator("#verdict strong")).to_have_text("1 mistake")
     assert not complaints, complaints

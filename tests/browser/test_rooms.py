@@ -13,6 +13,7 @@ from playwright.sync_api import expect
 
 from playground import learn
 from tests.browser.conftest import no_sideways_scroll
+from tests.browser.test_learn import drop
 from tests.browser.test_manners import luminance
 
 NICKNAME = '<b>Ada</b>"=1'
@@ -258,7 +259,7 @@ def test_a_room_of_own_lessons_names_the_file_with_a_mistake(app, open_page):
     wall.get_by_role("button", name="Open the room").press("Enter")
     expect(wall.locator("#error")).to_contain_text("the lesson second.md has a mistake in line 8")
     wall.locator("#own-list li").nth(1).get_by_role("button", name="Remove").press("Enter")
-    wall.get_by_label("Files").set_input_files(file("second.md", wrong.replace("2 + }}", "2 + 3}}")))
+    drop(wall, "main", "second.md", wrong.replace("2 + }}", "2 + 3}}"))
     wall.get_by_role("button", name="Open the room").press("Enter")
     code = wall.locator(".wall-join .code").text_content()
     ada = join(open_page, code, "Ada")
@@ -328,55 +329,6 @@ def test_a_room_in_korean(open_page, complaints):
     expect(frame.locator("#link-state")).to_have_text(re.compile("^(실시간|끝남)$"))
     ours = [c for c in complaints if "status of 4" not in c]
     assert not ours, ours
-
-
-def test_an_answer_that_could_not_be_sent_is_sent_later_or_its_student_hears_why(app, open_page):
-    room = opened(app, title="Monday", lessons=["roofline"])
-    wall = open_page(room["teacher_url"].removeprefix(app.url))
-    ada = join(open_page, room["code"], "Ada")
-    ada.locator('[data-step="which"]').click()
-    ada.route("**/answers", lambda route: route.abort())
-    pick(ada, "sum")
-    expect(ada.locator("#unsent")).to_contain_text("Answers not sent yet: 1.")
-    ada.unroute("**/answers")
-    expect(tile(wall, 1).locator(".mark.wrong")).to_have_count(1)
-    expect(ada.locator("#unsent")).to_be_hidden()
-
-    ada.route("**/answers", lambda route: route.abort())
-    pick(ada, "longer")
-    expect(ada.locator("#unsent")).to_be_visible()
-    ada.goto(f"{app.url}/learn")
-    ada.unroute("**/answers")
-    wall.get_by_role("button", name="End…").click()
-    wall.get_by_role("button", name="End the room").click()
-    expect(wall.locator("#state")).to_contain_text("ended")
-    ada.goto(f"{app.url}/w/{room['code']}")
-    expect(ada.locator("#error")).to_contain_text("could not send before is refused now: The teacher ended this room.")
-
-
-def test_a_room_works_where_no_websocket_gets_through(app, open_page):
-    room = opened(app, title="Monday", lessons=["roofline"], trials=1)
-
-    def shut(page, path):
-        page.route_web_socket("**/ws/w/*", lambda ws: ws.close())
-        page.goto(app.url + path)
-        return page
-
-    wall = shut(open_page("/w"), room["teacher_url"].removeprefix(app.url))
-    ada = shut(open_page("/w"), f"/w/{room['code']}")
-    ada.get_by_label("Nickname").fill("Ada")
-    ada.keyboard.press("Enter")
-    for page in (wall, ada):
-        expect(page.locator("#link-state")).to_have_text("Live")
-    ada.locator('[data-step="which"]').click()
-    pick(ada, "sum")
-    expect(tile(wall, 1).locator(".mark.wrong")).to_have_count(1)
-    ada.locator("#run summary").click()
-    ada.get_by_role("button", name="Run", exact=True).click()
-    expect(ada.locator("#my-session a")).to_be_visible()
-    expect(tile(wall, 1).locator(".tile-gap")).to_be_visible()
-    wall.locator("body").press("p")
-    expect(ada.locator("#state")).to_contain_text("paused")
 
 
 def test_the_apis_page_is_in_the_sites_theme(open_page, complaints):

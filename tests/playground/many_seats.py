@@ -5,9 +5,10 @@
 
 The real app: daphne and one engine on the modelled device, without compilers. All seats come from one address. Each
 joins, keeps its page's socket open, goes through the lesson with pauses for thought until every question is right, and
-starts one session at a moment of its own. A wait is from the start of a session to its first trial's end, or from the
-end of one trial to that of the next. In the middle of it somebody at another address starts a session. The wall's
-lateness is from an answer's time in the log to its arrival at the teacher. Every answer is looked up in the room's log.
+starts one session at a moment of its own, whose pane it follows. A wait is from the start of a session to its first
+trial's end, or from the end of one trial to that of the next. In the middle of it somebody at another address starts a
+session. The wall's lateness is from the time of an answer, or of a session's first result, in its log to its arrival at
+the teacher. Every answer is looked up in the room's log.
 
 With --kill the web process and then the engine get SIGKILL during the lesson and are started again. Pages connect and
 send again, as a browser's do. Then the waits have no limit, but no answer may be lost or doubled, and no log may have a
@@ -20,6 +21,7 @@ are for a machine that does nothing else.
 from __future__ import annotations
 
 import argparse
+import contextlib
 import datetime
 import http.client
 import itertools
@@ -47,6 +49,7 @@ from tests.playground.websocket import Closed, WebSocket
 LESSON = "roofline"
 LONGEST_WAIT = 10.0  # seconds for a trial, and for the session of another address
 WALL_P99 = 0.5  # seconds
+QUANTILES = {"p50": 0.5, "p99": 0.99, "max": 1.0}
 TRIALS = 3
 AGAIN = 0.5  # seconds until a page tries again whose server is away
 HERE, ELSEWHERE = {"X-Forwarded-For": "10.0.0.1"}, {"X-Forwarded-For": "10.0.0.2"}
@@ -81,6 +84,27 @@ class Page(threading.Thread):
             socket.send({"ack": self.seq})
 
 
+class Pane(Page):
+    """What a step shows of its session: the pane with the trials, which follows the session's log to its end."""
+
+    def __init__(self, house: House, session_id: str):
+        super().__init__(house, "", "")
+        self.session_id, self.over = session_id, False
+
+    def run(self) -> None:
+        while not self.over:
+            try:
+                self.house.text(f"/embed/{self.session_id}?pane=trials")
+                path = f"/ws/s/{self.session_id}?after={self.seq}"
+                with WebSocket(self.house.port, path, headers=FORWARDED, timeout=120) as socket:
+                    while not self.over:
+                        message = socket.receive()
+                        self.over = bool(message.get("ended"))
+                        self.take(socket, message)
+            except (Closed, OSError, ValueError, AssertionError):
+                time.sleep(AGAIN)
+
+
 class Wall(Page):
     """The teacher's page: how many seconds late each answer came, and when each seat's gap was first shown."""
 
@@ -106,6 +130,7 @@ class Student(threading.Thread):
         self.house, self.room, self.number, self.minutes = house, room, number, minutes
         self.random = random.Random(number)
         self.session = self.fault = ""
+        self.seat = 0  # the number that the room gave, in the order of joining
         self.attempts: list[str] = []
         self.finished, self.slowest = False, 0.0
 
@@ -131,7 +156,10 @@ class Student(threading.Thread):
     def work(self) -> None:
         self.headers = dict(HERE)
         time.sleep(self.random.uniform(0, 10))  # they do not all type equally fast
-        self.headers["X-Seat-Token"] = self.post("seats", {"name": f"student {self.number}"})["token"]
+        joined = self.post("seats", {"name": f"student {self.number}"})
+        self.seat, self.headers["X-Seat-Token"] = joined["seat"], joined["token"]
+        with contextlib.suppress(OSError):
+            self.house.text(f"/w/{self.room['code']}")
         Page(self.house, self.room["code"], self.headers["X-Seat-Token"]).start()
         steps = lesson(LESSON).steps
         run_at = self.random.randrange(len(steps))
@@ -140,6 +168,7 @@ class Student(threading.Thread):
             time.sleep(self.random.uniform(0.5, 1.5) * 60 * self.minutes / len(steps))
             if place == run_at:
                 self.session = self.post("sessions", module(self.number))["id"]
+                Pane(self.house, self.session).start()
             if step.question is not None:
                 self.answer(step)
         self.finished = True
@@ -274,20 +303,23 @@ def result_of(
     seats = []
     for s in students:
         row = waited(house, s.session) if s.session else {}
-        shown, judged = wall.gaps.get(str(s.number + 1)), row.pop("first_time", None)
+        shown, judged = wall.gaps.get(str(s.seat)), row.pop("first_time", None)
         seats.append({
             "seat": s.number, "finished": s.finished, "fault": s.fault, "answers": len(s.attempts),
             "slowest_reply_s": round(s.slowest, 2), **row,
-            "gap_late_s": round(shown - judged, 2) if shown and judged else None,
+            "gap_late_s": round(shown - judged, 3) if shown and judged else None,
         })  # fmt: skip
+    gaps = [row["gap_late_s"] for row in seats if row["gap_late_s"] is not None]
     elsewhere = waited(house, other)
     elsewhere.pop("first_time")
     answers = sum(len(s.attempts) for s in students)
     return {
         "seconds": round(seconds, 1), "cores": os.cpu_count(),
         "load_averages": [[round(x, 1) for x in one] for one in load],
-        "answers_sent": answers, "answers_on_the_wall": len(wall.late),
-        "wall_late_s": {"p50": share(wall.late, 0.5), "p99": share(wall.late, 0.99), "max": share(wall.late, 1.0)},
+        "answers_sent": answers, "answers_on_the_wall": len(wall.late), "gaps_on_the_wall": len(gaps),
+        "wall_late_s": {q: share(wall.late + gaps, at) for q, at in QUANTILES.items()},
+        "answers_late_s": {q: share(wall.late, at) for q, at in QUANTILES.items()},
+        "gaps_late_s": {q: share(gaps, at) for q, at in QUANTILES.items()},
         "first_trial_s": {
             "p50": share([r["first_trial_s"] for r in seats if r.get("first_trial_s")], 0.5),
             "max": share([r["first_trial_s"] for r in seats if r.get("first_trial_s")], 1.0),
@@ -313,6 +345,8 @@ def faults(result: dict[str, Any]) -> list[str]:
         wrong.append(f"another address: its session started after {started} s")
     if result["answers_sent"] != result["answers_on_the_wall"]:
         wrong.append(f"{result['answers_sent']} answers were sent, {result['answers_on_the_wall']} came to the wall")
+    if result["gaps_on_the_wall"] < sum(bool(r.get("first_trial_s")) for r in result["seats"]):
+        wrong.append(f"only {result['gaps_on_the_wall']} sessions of seats came to the wall with a result")
     if (result["wall_late_s"]["p99"] or 99) > WALL_P99:
         wrong.append(f"the wall is {result['wall_late_s']['p99']} s late (p99)")
     return wrong

@@ -13,6 +13,8 @@ from playground.learn.model import KINDS, Mistake
 BLOCKS = ("values", "work", "program", "module", "question", "figure", "yours", "hint")
 HEAD = ("title", "minutes", "summary", "terms", "skills", "language")
 _STEP = re.compile(r"##\s+(\w+)\s+([a-z][a-z0-9-]*)\s*:\s*(\S.*)$")
+# Controls, and signs that turn or break a line: what a reader sees would not be what the text says.
+_UNSEEN = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069]")
 _FENCE = re.compile(r"^(`{3,40})(?!`)\s{0,20}([a-z]{0,40})(.*)$")
 
 
@@ -58,6 +60,10 @@ def split(text: str) -> Raw:
     """The parts of a text; its mistakes of form are in `mistakes`."""
     raw = Raw()
     lines = text.replace("\r\n", "\n").replace("\r", "\n").removeprefix("\ufeff").split("\n")
+    for number, line in enumerate(lines, 1):
+        if sign := _UNSEEN.search(line):
+            text = f"The line holds a character that cannot be seen, U+{ord(sign[0]):04X}."
+            raw.mistakes.append(Mistake(number, text, "Delete it, or type the line again."))
     at = _head(lines, raw)
     parts, start = raw.opening, at
     while at < len(lines):

@@ -16,6 +16,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 LONGEST = 400  # characters
+WHOLE = 2**63  # whole numbers beyond it go on as floats, which overflow instead of growing
 _BINARY = {
     ast.Add: operator.add, ast.Sub: operator.sub, ast.Mult: operator.mul, ast.Div: operator.truediv,
     ast.FloorDiv: operator.floordiv, ast.Mod: operator.mod, ast.Pow: operator.pow,
@@ -33,22 +34,38 @@ class ExpressionError(ValueError):
 @dataclass
 class Scope:
     """The names that expressions of a lesson may use. `values`: computed on first use and then kept. `left`: calls of
-    functions that may still be made while a text is read; None: any number."""
+    functions that may still be made while a text is read; None: any number. `costs`: of functions that count as more
+    than one call."""
 
     functions: Mapping[str, Callable[..., Any]]
     objects: dict[str, Any] = field(default_factory=dict)
     values: dict[str, Expression] = field(default_factory=dict)
     left: int | None = None
+    costs: Mapping[str, int] = field(default_factory=dict)
+    computing: set[str] = field(default_factory=set)  # values that wait for their own names
 
     def __contains__(self, name: str) -> bool:
         return name in self.objects or name in self.values
+
+    def spend(self, calls: int) -> None:
+        """Count calls of functions. Raises ExpressionError when a text that is read has made too many."""
+        if self.left is not None:
+            self.left -= calls
+            if self.left < 0:
+                raise ExpressionError("The lesson computes too many numbers. Make two lessons of it.")
 
     def get(self, name: str) -> Any:
         if name not in self.objects:
             if name not in self.values:
                 known = ", ".join(sorted({*self.objects, *self.values})) or "none"
                 raise ExpressionError(f"There is no value {name!r}; the lesson's values are: {known}.")
-            self.objects[name] = self.values[name].value()
+            if name in self.computing:
+                raise ExpressionError(f"The value {name!r} is computed from itself.")
+            self.computing.add(name)
+            try:
+                self.objects[name] = self.values[name].value()
+            finally:
+                self.computing.discard(name)
         return self.objects[name]
 
 
@@ -61,13 +78,16 @@ class Expression:
     tree: ast.expr = field(repr=False, compare=False)
 
     def value(self) -> Any:
-        """Raises ExpressionError."""
+        """Raises ExpressionError, also for a number that is not finite."""
         try:
-            return _value(self.tree, self.scope)
+            value = _value(self.tree, self.scope)
         except ZeroDivisionError:
             raise ExpressionError(f"`{self.text}` divides by zero.") from None
         except OverflowError:
             raise ExpressionError(f"`{self.text}` is too large a number.") from None
+        if isinstance(value, float) and not math.isfinite(value):
+            raise ExpressionError(f"`{self.text}` is no finite number.")
+        return value
 
     def number(self) -> float:
         """The value as a number. Raises ExpressionError for another kind of value."""
@@ -95,10 +115,17 @@ def _numbers(node: ast.expr, *values: Any) -> None:
             raise ExpressionError(f"`{ast.unparse(node)}` calculates with {value!r}, which is no number.")
 
 
+def _whole(value: int) -> float:
+    """Raises OverflowError for a number beyond a float."""
+    return value if abs(value) <= WHOLE else float(value)
+
+
 def _value(node: ast.expr, scope: Scope) -> Any:
     match node:
-        case ast.Constant(value=bool() | int() | float() | str() as value):
+        case ast.Constant(value=bool() | float() | str() as value):
             return value
+        case ast.Constant(value=int() as value):
+            return _whole(value)
         case ast.Name(id=name):
             return scope.get(name)
         case ast.UnaryOp(op=ast.USub(), operand=inner):
@@ -116,7 +143,7 @@ def _value(node: ast.expr, scope: Scope) -> Any:
             _numbers(node, result)
             if not math.isfinite(result):
                 raise OverflowError
-            return result
+            return _whole(result) if isinstance(result, int) else result
         case ast.Compare(left=left, ops=[op], comparators=[right]) if type(op) in _COMPARE:
             a, b = _value(left, scope), _value(right, scope)
             if type(op) not in (ast.Eq, ast.NotEq):
@@ -140,10 +167,7 @@ def _value(node: ast.expr, scope: Scope) -> Any:
 def _call(node: ast.expr, name: str, arguments: list[ast.expr], named: list[ast.keyword], scope: Scope) -> Any:
     if name not in scope.functions:
         raise ExpressionError(f"There is no function {name!r}; there are {', '.join(sorted(scope.functions))}.")
-    if scope.left is not None:
-        scope.left -= 1
-        if scope.left < 0:
-            raise ExpressionError("The lesson computes too many numbers. Make two lessons of it.")
+    scope.spend(scope.costs.get(name, 1))
     values = [_value(argument, scope) for argument in arguments]
     if any(keyword.arg is None for keyword in named):
         raise ExpressionError(f"`{ast.unparse(node)}`: write each argument by itself.")

@@ -15,6 +15,7 @@ from markdown_it import MarkdownIt
 
 from playground.learn.writing.expressions import ExpressionError, Scope, read
 
+LONGEST = 5000  # characters of a paragraph: reading one takes time with the square of its length
 BRACES = re.compile(r"\{\{([^{}]{0,500})\}\}")
 _FENCE = re.compile(r"^( {0,3})(```+|~~~+)")
 _PLAIN = re.compile(r"[\w .,:%/+()×·-]*")
@@ -43,9 +44,15 @@ def _renderer() -> MarkdownIt:
 _MD = _renderer()
 
 
-def block(text: str, scope: Scope, wrong: Callable[[int, str], None], line: int = 0) -> str:
-    """HTML of a text. `wrong(line, words)` is called for each number that cannot be computed."""
-    return _MD.render(filled(text, scope, wrong, line))
+def block(text: str, scope: Scope, wrong: Callable[..., None], line: int = 0) -> str:
+    """HTML of a text. `wrong(line, words)` is called for each number that cannot be computed, and for a paragraph that
+    is too long, whose text then has no HTML."""
+    at, text = line, filled(text, scope, wrong, line)
+    for paragraph in re.split(r"\n[ \t]{0,100}(?=\n)", text):
+        if _long(paragraph, wrong, at + paragraph.startswith("\n")):
+            return ""
+        at += paragraph.count("\n") + 1
+    return _MD.render(text)
 
 
 def unfilled(text: str) -> str:
@@ -53,16 +60,26 @@ def unfilled(text: str) -> str:
     return _MD.render(text)
 
 
-def inline(text: str, scope: Scope, wrong: Callable[[int, str], None], line: int = 0) -> str:
+def inline(text: str, scope: Scope, wrong: Callable[..., None], line: int = 0) -> str:
     """HTML of one paragraph, without its `<p>`."""
-    return _MD.renderInline(filled(text, scope, wrong, line))
+    text = filled(text, scope, wrong, line)
+    return "" if _long(text, wrong, line) else _MD.renderInline(text)
+
+
+def _long(paragraph: str, wrong: Callable[..., None], line: int) -> bool:
+    """Report a paragraph that is too long."""
+    if len(paragraph) <= LONGEST:
+        return False
+    text = f"A paragraph has at most {LONGEST:,} characters; this one has {len(paragraph):,}."
+    wrong(line, text, "Begin another one with an empty line.")
+    return True
 
 
 def escaped(text: str) -> str:
     return html.escape(text)
 
 
-def filled(text: str, scope: Scope, wrong: Callable[[int, str], None], line: int = 0) -> str:
+def filled(text: str, scope: Scope, wrong: Callable[..., None], line: int = 0) -> str:
     """The text with its computed numbers, outside of fenced code."""
     lines, fence = [], ""
     for number, row in enumerate(text.split("\n"), line):
@@ -75,18 +92,18 @@ def filled(text: str, scope: Scope, wrong: Callable[[int, str], None], line: int
     return "\n".join(lines)
 
 
-def plain(text: str, scope: Scope, wrong: Callable[[int, str], None], line: int = 0) -> str:
+def plain(text: str, scope: Scope, wrong: Callable[..., None], line: int = 0) -> str:
     """The text with its computed numbers, for a place that shows no Markdown: a title or caption of a figure."""
     return _line(text, scope, wrong, line, plain_text=True)
 
 
-def _line(row: str, scope: Scope, wrong: Callable[[int, str], None], line: int, plain_text: bool = False) -> str:
+def _line(row: str, scope: Scope, wrong: Callable[..., None], line: int, plain_text: bool = False) -> str:
     if "{{" in (rest := BRACES.sub("", row)) or "}}" in rest:
         wrong(line, "Double braces without their pair on this line: two open an expression, two close it.")
     return BRACES.sub(lambda m: _filling(m[1], scope, wrong, line, plain_text), row)
 
 
-def _filling(text: str, scope: Scope, wrong: Callable[[int, str], None], line: int, plain_text: bool = False) -> str:
+def _filling(text: str, scope: Scope, wrong: Callable[..., None], line: int, plain_text: bool = False) -> str:
     expression, _, form = text.rpartition("|") if "|" in text else (text, "", "")
     try:
         value = read(expression, scope).value()

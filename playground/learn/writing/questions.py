@@ -171,7 +171,7 @@ def _answerable(question: Question, wrong: Say, line: int, drawn: bool) -> None:
         return
     if question.kind == "choice" and value not in codes:
         wrong(line, f"The right answer is {value!r}, which no option is.", f"The options are {', '.join(codes)}.")
-    if question.kind == "multi" and (not isinstance(value, list) or not set(value) <= set(codes)):
+    if question.kind == "multi" and not (isinstance(value, list) and all(code in codes for code in value)):
         wrong(line, f"The right answer is {value!r}; it must be a list of options.", "Use those(a=..., b=...).")
     if question.kind == "choice" and not drawn and value in [w.code for w in question.wrongs]:
         wrong(line, f"The right answer {value!r} is explained as a wrong one.", "Remove that line `wrong`.")

@@ -35,7 +35,7 @@ _VALUE = re.compile(r"^([A-Za-z_]\w{0,63})\s{0,20}=\s{0,20}(\S.*)$")
 class _Original:
     """What a translation takes from the original: its blocks by name, its scope and its questions by step."""
 
-    scope: Scope = field(default_factory=lambda: Scope(facts.FUNCTIONS))
+    scope: Scope = field(default_factory=lambda: Scope(facts.FUNCTIONS, costs=facts.COSTS))
     texts: dict[str, str] = field(default_factory=dict)
     drawn: dict[str, dict[str, Any]] = field(default_factory=dict)
     figures: dict[str, tuple[str, figures.Rows, int]] = field(default_factory=dict)
@@ -318,7 +318,7 @@ def _head(raw: Raw, reader: _Reader, first: Lesson | None) -> tuple[str, int]:
     if first is not None:
         return title or first.title, first.minutes
     minutes, line = raw.head.get("minutes", ("", 1))
-    if not minutes.isdecimal() or not 1 <= int(minutes) <= 60:
+    if not re.fullmatch(r"\d{1,2}", minutes) or not 1 <= int(minutes) <= 60:
         if raw.head:
             reader.wrong(line, "The lesson does not say how long it takes.", "Write `minutes: 8`, from 1 to 60.")
         return title, 10

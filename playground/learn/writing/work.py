@@ -95,10 +95,10 @@ def _called(number: int, name: str, op: str, text: str, tensors: dict[str, Tenso
     for part in (p.strip() for p in text.split(",") if p.strip()):
         if "=" in part:
             key, _, value = (p.strip() for p in part.partition("="))
-            if not value.isdecimal():
+            if not re.fullmatch(r"\d{1,9}", value):
                 raise WorkError(number, f"`{key}` is no whole number.", f"Write for example {key}=1.")
             attributes[key] = int(value)
-        elif re.fullmatch(r"-?\d+(\.\d+)?", part):
+        elif re.fullmatch(r"-?\d{1,20}(\.\d{1,20})?", part):
             attributes.setdefault("other", float(part))
         else:
             operands.append(_known(number, part, tensors))

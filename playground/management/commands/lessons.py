@@ -25,9 +25,8 @@ class Command(BaseCommand):
 
     def lessons_check(self, **options):
         rows = shelf.mistakes()
-        for file, mistakes in rows.items():
-            for mistake in mistakes:
-                self.stdout.write(f"{file}:{mistake.line}: {mistake.text} {mistake.fix}".rstrip())
+        for line in shelf.mistaken_lines():
+            self.stdout.write(line)
         if rows:
             raise CommandError(f"{sum(map(len, rows.values()))} mistakes in {len(rows)} files")
         self.stdout.write(f"{len(shelf.library())} lessons without a mistake")

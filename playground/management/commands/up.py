@@ -25,6 +25,7 @@ from engine.session.spec import device_error
 from playground import conf
 from playground.access import private
 from playground.engines import CANNOT
+from playground.learn import shelf
 
 RESTART_AFTER = (1, 2, 5, 10)  # seconds until a crashed engine is restarted, growing
 HEALTHY = 60.0  # seconds of life after which a crash counts as the first again
@@ -87,6 +88,7 @@ class Command(BaseCommand):
             call_command("load_recordings", verbosity=0)
         except CommandError as e:
             self.stderr.write(str(e))  # a bad recording must not prevent the start
+        self._name_mistakes()
         commands = {
             # -v 0: no access log in the terminal
             "web": ["-m", "daphne", "-b", host, "-p", str(port), "-v", "0", "ucutlass_web.asgi:application"]
@@ -94,6 +96,12 @@ class Command(BaseCommand):
         if not no_engine:
             commands["engine"] = ["manage.py", "engine", "--device", device]
         raise SystemExit(self._supervise(commands, f"http://{'localhost' if host == '127.0.0.1' else host}:{port}/"))
+
+    def _name_mistakes(self) -> None:
+        """Name the mistakes of the lessons in UCUTLASS_LESSONS, which /learn therefore lacks."""
+        if conf.get("UCUTLASS_LESSONS"):
+            for line in shelf.mistaken_lines():
+                self.stderr.write(line)
 
     @staticmethod
     def _free(host: str, port: int) -> None:

@@ -41,7 +41,7 @@ def _read(codes: list[str], with_state: bool) -> dict[str, tuple[int, bool, dict
     return {code: (last, False, {"sessions": sessions[code]} if with_state else None) for code, last in rows.items()}
 
 
-hub = Hub(_read, state_every=0.3)
+hub = Hub(_read, state_every=0.2)
 log.bells.append(hub.ring)
 
 

@@ -1,5 +1,6 @@
 // /learn/own: a teacher's own lesson, checked as it is written and shown as a student sees it. Kept in this browser.
 import { $, boot, debounce, h, request } from "../page.js";
+import { takeDrops } from "../drop.js";
 import { fill, sentence } from "../texts.js";
 import { mount } from "./runner.js";
 
@@ -41,12 +42,16 @@ function words(text) {
   return h("span", { lang: translated === text ? "en" : null }, translated);
 }
 
+function count(n) {
+  return n === 1 ? boot.words.one_mistake : fill(boot.words.mistakes, { n });
+}
+
 function draw(reply) {
   const rows = reply.mistakes.map((m) =>
     h("li", {}, h("button", { type: "button", onclick: () => goTo(m.line) }, fill(boot.words.line_n, { n: m.line })),
       ": ", words(m.text), " ", m.fix ? words(m.fix) : null));
   const box = rows.length
-    ? h("div", { class: "notice bad" }, h("strong", {}, fill(boot.words.mistakes, { n: rows.length })),
+    ? h("div", { class: "notice bad" }, h("strong", {}, count(rows.length)),
       h("ol", { class: "mistakes" }, rows))
     : h("p", { class: "notice good" }, boot.words.no_mistake);
   $("verdict").replaceChildren(box);
@@ -84,14 +89,5 @@ async function take(file) {
 area.value = stored() ?? boot.text;
 area.addEventListener("input", debounce(check, 400));
 $("file").addEventListener("change", (e) => take(e.target.files[0]));
-area.addEventListener("dragover", (e) => {
-  e.preventDefault();
-  area.classList.add("over");
-});
-area.addEventListener("dragleave", () => area.classList.remove("over"));
-area.addEventListener("drop", (e) => {
-  e.preventDefault();
-  area.classList.remove("over");
-  take(e.dataTransfer.files[0]);
-});
+takeDrops(area, ([file]) => take(file));
 check();

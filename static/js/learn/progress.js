@@ -1,29 +1,23 @@
 // What a student did, kept in this browser alone:
 // {slug: {step, answers: {stepId: {answer, right, first}}, sessions: {stepId: {id, control}}}}.
+import { drop, keep, recallData } from "../store.js";
+
 const KEY = "ucutlass.lessons";
 
 function all() {
-  try {
-    const rows = JSON.parse(localStorage.getItem(KEY) ?? "{}");
-    return rows && typeof rows === "object" ? rows : {};
-  } catch {
-    return {};
-  }
+  const rows = recallData(KEY, {});
+  return typeof rows === "object" ? rows : {};
 }
 
 export const progress = (slug) => all()[slug] ?? {};
 
 /** Changes the progress of a lesson. Private windows refuse to store: then it lasts as long as the page. */
 export function store(slug, change) {
-  try {
-    const rows = all();
-    rows[slug] = { ...rows[slug], ...change };
-    localStorage.setItem(KEY, JSON.stringify(rows));
-  } catch {
-    /* private mode */
-  }
+  const rows = all();
+  rows[slug] = { ...rows[slug], ...change };
+  keep(KEY, JSON.stringify(rows));
 }
 
 export function forget() {
-  localStorage.removeItem(KEY);
+  drop(KEY);
 }

@@ -2,6 +2,7 @@
 // lists and revokes them and stops their sessions; a token itself is shown once and kept by nobody.
 import { $, answer, boot, copy, h, request } from "../page.js";
 import { askToStop } from "../dialog.js";
+import { keep, recall } from "../store.js";
 import { forget, started } from "./started.js";
 
 const KEY = "ucutlass-owner-key";
@@ -10,7 +11,7 @@ const COLUMNS = ["Session", "State", "Started", h("span", { class: "sr" }, "Acti
 const head = () => h("thead", {}, h("tr", {}, COLUMNS.map((name) => h("th", { scope: "col" },
   name.cloneNode?.(true) ?? name))));
 
-const key = () => localStorage.getItem(KEY) ?? "";
+const key = () => recall(KEY) ?? "";
 const withKey = () => ({ "X-Owner-Key": key() });
 const when = (t) => (t ? new Date(t * 1000).toLocaleString() : "never");
 
@@ -33,7 +34,7 @@ async function act(action) {
 async function make() {
   const body = { label: $("label").value.trim() };
   const answer = await request("/api/tokens", { body, headers: key() ? withKey() : {} });
-  localStorage.setItem(KEY, answer.key);
+  keep(KEY, answer.key);
   const header = `Authorization: Bearer ${answer.token}`;
   $("token").textContent = answer.token;
   $("claude").textContent = `claude mcp add --transport http ucutlass ${boot.mcp_url} --header "${header}"`;

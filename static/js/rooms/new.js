@@ -1,5 +1,6 @@
 // The form that opens a room, and goes on to its wall.
 import { $, answer, arrived, boot, h, request } from "../page.js";
+import { takeDrops } from "../drop.js";
 import { tr } from "../texts.js";
 import { inLanguage, reasonOf } from "./texts.js";
 
@@ -17,11 +18,16 @@ $("lessons").replaceChildren(
         h("small", { class: "faint" }, lesson.summary)))),
 );
 
-$("own").addEventListener("change", async () => {
-  for (const file of $("own").files) texts.push({ name: file.name, text: await file.text() });
-  $("own").value = "";
+async function add(files) {
+  for (const file of files) texts.push({ name: file.name, text: await file.text() });
   drawOwn();
+}
+
+$("own").addEventListener("change", async () => {
+  await add($("own").files);
+  $("own").value = "";
 });
+takeDrops($("own"), add);
 
 function drawOwn() {
   const remove = (one) => () => {

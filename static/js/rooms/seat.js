@@ -1,5 +1,6 @@
 // A student's seat: its token in this browser, and the answers, which are sent until the server has them.
 import { request } from "../page.js";
+import { drop, keep, recall, recallData } from "../store.js";
 
 const FIRST_PAUSE = 1000; // ms
 const LONGEST_PAUSE = 15_000;
@@ -11,7 +12,7 @@ export class Seat {
   }
 
   get token() {
-    return localStorage.getItem(this.name) ?? "";
+    return recall(this.name) ?? "";
   }
 
   get headers() {
@@ -20,13 +21,13 @@ export class Seat {
 
   async join(nickname) {
     const seat = await request(this.path("seats"), { body: { name: nickname } });
-    localStorage.setItem(this.name, seat.token);
+    keep(this.name, seat.token);
   }
 
   forget() {
-    localStorage.removeItem(this.name);
-    localStorage.removeItem(this.unsent);
-    localStorage.removeItem(`${this.name}-controls`);
+    drop(this.name);
+    drop(this.unsent);
+    drop(`${this.name}-controls`);
   }
 
   path(rest) {
@@ -35,14 +36,14 @@ export class Seat {
 
   /** The control tokens of the seat's sessions: {id: token}. */
   get controls() {
-    return JSON.parse(localStorage.getItem(`${this.name}-controls`) ?? "{}");
+    return recallData(`${this.name}-controls`, {});
   }
 
   /** Start a session in a step, on the seat's account: {id, control}. */
   async run(step, asked) {
     const reply = await this.post(`sessions?step=${encodeURIComponent(step)}`, asked);
     const controls = { ...this.controls, [reply.id]: reply.control_token };
-    localStorage.setItem(`${this.name}-controls`, JSON.stringify(controls));
+    keep(`${this.name}-controls`, JSON.stringify(controls));
     return { id: reply.id, control: reply.control_token };
   }
 
@@ -69,7 +70,7 @@ export class Seat {
 
   /** Send the answers that were not sent before the page was closed. Returns why the server refused some. */
   async sendAgain() {
-    const bodies = JSON.parse(localStorage.getItem(this.unsent) ?? "[]");
+    const bodies = this.bodies();
     const results = await Promise.allSettled(bodies.map((body) => this.send(body)));
     return results.filter((one) => one.status === "rejected").map((one) => one.reason);
   }
@@ -91,15 +92,21 @@ export class Seat {
     }
   }
 
+  /** The answers that the server does not have yet. */
+  bodies() {
+    const bodies = recallData(this.unsent, []);
+    return Array.isArray(bodies) ? bodies : [];
+  }
+
   keep(body, late = false) {
-    const bodies = JSON.parse(localStorage.getItem(this.unsent) ?? "[]").filter((b) => b.attempt !== body.attempt);
-    localStorage.setItem(this.unsent, JSON.stringify([...bodies, body]));
+    const bodies = this.bodies().filter((b) => b.attempt !== body.attempt);
+    keep(this.unsent, JSON.stringify([...bodies, body]));
     if (late) this.onUnsent(bodies.length + 1);
   }
 
   done(body) {
-    const bodies = JSON.parse(localStorage.getItem(this.unsent) ?? "[]").filter((b) => b.attempt !== body.attempt);
-    localStorage.setItem(this.unsent, JSON.stringify(bodies));
+    const bodies = this.bodies().filter((b) => b.attempt !== body.attempt);
+    keep(this.unsent, JSON.stringify(bodies));
     this.onUnsent(bodies.length);
   }
 }

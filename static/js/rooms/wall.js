@@ -1,6 +1,7 @@
 // The teacher's wall: every seat as it works, and the controls of the room. The token comes with the teacher's link,
 // stays in this browser, and leaves the address at once, because the address stands on the projector.
 import { $, boot, copy, h, request, throttle } from "../page.js";
+import { drop, keep, recall } from "../store.js";
 import { Channel, showStatus } from "./channel.js";
 import { controls, shortcut } from "./controls.js";
 import { answerList } from "./answers.js";
@@ -15,14 +16,14 @@ import { Tiles, nameOf, stateOf } from "./tiles.js";
 const NAME = `ucutlass-teacher-${boot.code}`;
 const ANONYMOUS = "ucutlass-wall-anonymous";
 if (boot.token) {
-  localStorage.setItem(NAME, boot.token);
-  history.replaceState(null, "", inLanguage(`/w/${boot.code}/wall`));
+  const here = keep(NAME, boot.token);
+  if (here) history.replaceState(null, "", inLanguage(`/w/${boot.code}/wall`)); // else a reload would lose the wall
 }
-const token = boot.token ?? localStorage.getItem(NAME) ?? "";
+const token = boot.token ?? recall(NAME) ?? "";
 const headers = { "X-Teacher-Token": token };
 
 const wall = {
-  room: null, online: [], sessions: {}, anonymous: localStorage.getItem(ANONYMOUS) === "1", channel: null,
+  room: null, online: [], sessions: {}, anonymous: recall(ANONYMOUS) === "1", channel: null,
   tally: "", // the step whose answers the teacher shows
 };
 
@@ -108,7 +109,7 @@ async function destroy(code) {
     fail({ message: error, fix });
     return;
   }
-  localStorage.removeItem(NAME);
+  drop(NAME);
   location.assign(inLanguage("/w"));
 }
 
@@ -129,7 +130,7 @@ async function save(form) {
 
 function hideNames() {
   wall.anonymous = !wall.anonymous;
-  localStorage.setItem(ANONYMOUS, wall.anonymous ? "1" : "0");
+  keep(ANONYMOUS, wall.anonymous ? "1" : "0");
   draw();
 }
 

@@ -1,6 +1,8 @@
 """The shipped lessons: no mistake, answers that sol or a recording gives, no answer in what a browser gets."""
 
+import ast
 import json
+import re
 
 import pytest
 
@@ -24,6 +26,29 @@ def test_eleven_lessons_of_less_than_ten_minutes_have_no_mistake():
     assert LESSONS[0].slug == "roofline" and len({lesson.slug for lesson in LESSONS}) == len(LESSONS)
 
 
+def words(html: str) -> int:
+    return len(re.sub(r"<[^>]*>", " ", html).split())
+
+
+@pytest.mark.parametrize("lesson", LESSONS, ids=lambda lesson: lesson.slug)
+def test_the_minutes_of_a_lesson_are_those_of_a_slow_reader(lesson):
+    """180 words a minute (adults read about 240 silently, https://doi.org/10.1016/j.jml.2019.104047), and for each
+    line of code 2 s, for each question 36 s, for each figure 24 s, for each session 30 s."""
+    count = seconds = 0.0
+    for step in lesson.steps:
+        count += words(step.title) + words(step.body_html)
+        for block in step.blocks:
+            seconds += (
+                2 * len(block.get("text", "").split("\n")) if block["kind"] in ("work", "program", "module") else 0
+            )
+            seconds += (30 if block["figure"] == "session" else 24) if block["kind"] == "figure" else 0
+            count += words(block.get("title", "")) + words(block.get("caption", ""))
+        if q := step.question:
+            count += words(q.ask_html) + sum(words(o.html) for o in q.options) + words(q.because_html)
+            seconds += 36
+    assert count / 180 + seconds / 60 <= lesson.minutes < 10
+
+
 @pytest.mark.parametrize("lesson", LESSONS, ids=lambda lesson: lesson.slug)
 def test_a_lesson_goes_from_reading_to_the_reason(lesson):
     kinds = [step.kind for step in lesson.steps]
@@ -45,6 +70,22 @@ def test_the_right_answer_is_computed_and_common_mistakes_have_a_reason(lesson, 
         refused = learn.check(step, answer)
         assert not refused.right and refused.known and refused.html and not refused.answer
     assert not learn.check(step, "x" * 300).right
+
+
+def computed(expression) -> bool:
+    """Whether an expression asks `sol` or a recording, itself or through a value of its lesson."""
+    if expression is None:
+        return False
+    for node in ast.walk(expression.tree):
+        called = isinstance(node, ast.Call) and node.func.id not in ("abs", "max", "min", "round")
+        if called or (isinstance(node, ast.Name) and computed(expression.scope.values.get(node.id))):
+            return True
+    return False
+
+
+@pytest.mark.parametrize(("lesson", "step"), QUESTIONS)
+def test_no_answer_is_typed_in(lesson, step):
+    assert computed(step.question.right), step.question.right.text
 
 
 @pytest.mark.parametrize("language", learn.LANGUAGES)
@@ -87,6 +128,13 @@ def test_the_answers_come_from_sol_and_not_from_the_text(monkeypatch):
     before = step.question.right.number()
     monkeypatch.setattr(facts, "load", lambda name: replace(real(name), bandwidth=2 * real(name).bandwidth))
     assert step.question.right.number() == pytest.approx(before / 2)
+
+
+@pytest.mark.parametrize(("language", "labels"), [("en", ["1 row", "16 rows"]), ("ko", ["1 행", "16 행"])])
+def test_a_size_stands_with_its_name_in_the_singular_or_plural(language, labels):
+    step = learn.lesson("roofline", language).step("move-point")
+    figure = next(block for block in step.blocks if block.get("figure") == "roofline")
+    assert [point["label"] for point in figure["points"]][:2] == labels
 
 
 def test_every_function_of_an_answer_says_how_it_is_called():

@@ -1,5 +1,6 @@
 """A teacher's own text: each mistake with its line, nothing in it can inject or run anything, however hostile."""
 
+import io
 import json
 import re
 
@@ -11,10 +12,21 @@ from playground import learn
 from playground.learn import facts, own, shelf
 from playground.learn.writing import expressions, markdown
 from playground.learn.writing.expressions import ExpressionError, Scope
+from playground.management.commands import up
 
 HEAD = "---\ntitle: T\nminutes: 5\n---\n"
 WORK = "```work w\nx: f16[8, 8] input\nreturn x\n```\n"
 ASK = "## predict p: P\n```question choice\nask: A?\noption a: A\noption b: B\nright: {}\n```\n"
+PROGRAM = """```program p
+program p(x: f16[64, 64]) -> f16[64, 64] {
+  arch sm_90a
+  y = map(x) {
+    epilogue relu(acc)
+  }
+  return y
+}
+```
+"""
 HOSTILE = """## read a: <img src=x onerror=alert(1)>
 <script>alert(1)</script> <img src=x onerror=alert(1)> ![p](https://x.example/a.png) <https://x.example>
 [a](javascript:alert(1)) [b](JaVaScRiPt:alert(1)) [c](//x.example) [d](data:text/html,x)
@@ -57,6 +69,13 @@ def test_the_example_of_the_page_has_no_mistake(language):
         (HEAD + WORK + "## read a: A\n```figure f waves\ntitle: {{1\n```\n", 11, "without their pair"),
         (HEAD + "## read a: A\n{{1e308 * 10}}", 6, "too large a number"),
         (HEAD + "## read a: A\n{{1 | furlong}}", 6, "no format 'furlong'"),
+        (HEAD + "## read a: A\n{{gap(1, 0)}}", 6, "no finite number"),
+        (HEAD + "## read a: A\n```values\na = b\nb = a\n```", 8, "computed from itself"),
+        (HEAD + WORK + '## read a: A\n{{bytes(w, "fp16")}}', 10, "no class 'fp16'"),
+        (HEAD + "## read a: A\nx\x1b[31my", 6, "cannot be seen, U+001B"),
+        (HEAD.replace("T", "a\u202eb") + "## read a: A\nx", 2, "cannot be seen, U+202E"),
+        (HEAD + "## read a: A\nx\n\n" + "[" * 5001, 8, "at most 5,000 characters"),
+        (HEAD + ASK.format('"a"').replace("ask: A", "ask: A" + "[" * 5001), 7, "at most 5,000 characters"),
         (HEAD + "## predict a: A\nx", 5, "predicts nothing"),
         (HEAD + "## read a: A\n```work w\nx: f16[8] input\ny = lineer(x)\nreturn y\n```", 8, "no operation 'lineer'"),
         (HEAD + "## read a: A\n```work w\nx: f16[8, 8] input\ny = linear(x, z)\nreturn y\n```", 8, "no tensor 'z'"),
@@ -86,9 +105,33 @@ def test_a_mistake_has_its_line(text, line, words):
 def test_a_text_cannot_keep_the_server_busy():
     many = HEAD + "## read a: A\n" + "{{max(1, 2)}}\n" * 3100
     assert any("too many numbers" in text for _, text in mistakes(many))
+    slow = HEAD + PROGRAM + "## read a: A\n" + '{{error_code(p, "f16", "f17")}}\n\n' * 220
+    assert any("too many numbers" in text for _, text in mistakes(slow))
+    sizes = " ".join(str(8 * n) for n in range(1, 13))
+    drawn = "".join(f"```figure f{i} roofline\nsweep rows: w 8 = {sizes}\nclass: f16, fp8\n```\n" for i in range(40))
+    assert any("too many numbers" in text for _, text in mistakes(HEAD + WORK + "## read a: A\n" + drawn))
     works = "".join(f"```work w{i} hidden\nx: f16[8] input\nreturn x\n```\n" for i in range(70))
     assert [line for line, text in mistakes(HEAD + "## read a: A\n" + works) if "at most 60" in text] == [247]
     assert mistakes("x" * 60_001)[0][1].startswith("A lesson has at most 60,000")
+
+
+NUMBER = re.compile(r"\d+(?:\.\d+)?")
+NUMBERS = ("0", "-1", "9" * 25, "9" * 390, "9" * 5000, "1e999", "1e-999", "0.5", "²", "٣", "[[1]]", "gap(1, 0)")
+
+
+@pytest.mark.parametrize("folder", sorted(shelf.FOLDER.glob("*/")), ids=lambda f: f.name)
+def test_no_number_breaks_the_reader(folder):
+    """Every third number of a lesson is replaced by one that nobody meant: a lesson or mistakes, and valid JSON."""
+    text = (folder / "lesson.md").read_text()
+    for place, match in enumerate(list(NUMBER.finditer(text))[::3]):
+        number = NUMBERS[place % len(NUMBERS)]
+        lesson, faults = learn.read(text[: match.start()] + number + text[match.end() :])
+        assert lesson is not None or faults
+        if lesson is not None:
+            json.dumps(learn.lesson_json(lesson), allow_nan=False)
+            for step in lesson.steps:
+                if step.question and faults:  # a teacher tries what stands already
+                    learn.check(step, [o.code for o in step.question.options] or "1", show=True)
 
 
 def test_two_mistakes_are_named_at_once():
@@ -149,12 +192,32 @@ def test_a_folder_of_own_lessons_stands_beside_ours(tmp_path, monkeypatch):
     (tmp_path / "roofline.md").write_text(own.example())  # a shipped lesson keeps its name
     monkeypatch.setenv("UCUTLASS_LESSONS", str(tmp_path))
     assert learn.library()[-1].slug == "mine" and learn.lesson("roofline").source == "shipped"
-    assert [path.rpartition("/")[2] for path in shelf.mistakes()] == ["broken.md"]
+    (tmp_path / "mine.ko.md").write_text("---\ntitle: 나의 수업\n---\n## read start: 시작\n글\n")
+    (tmp_path / "notes.txt").write_text("no lesson")
+    for name in ("Lesson 1.md", "second.markdown", "third.MD"):
+        (tmp_path / name).write_text(own.example())
+    rows = {path.rpartition("/")[2]: faults[0].text for path, faults in shelf.mistakes().items()}
+    assert set(rows) == {"broken.md", "roofline.md", "Lesson 1.md", "second.markdown", "third.MD"}
+    assert "shipped lesson" in rows["roofline.md"] and all("its name" in rows[n] for n in rows if n[0] not in "br")
     (tmp_path / "mine.md").write_text(own.example().replace("My first lesson", "Changed"))
     import os
 
     os.utime(tmp_path / "mine.md", ns=(1, 1))
     assert learn.lesson("mine").title == "Changed"
+    monkeypatch.setenv("UCUTLASS_LESSONS", str(tmp_path / "nothing"))
+    assert [faults[0].text for faults in shelf.mistakes().values()] == [
+        "UCUTLASS_LESSONS names this folder, which does not exist."
+    ]
+
+
+def test_the_start_of_the_app_names_the_mistakes_of_the_folder(tmp_path, monkeypatch):
+    (tmp_path / "broken.md").write_text(HEAD + "## read a: A\n{{1 / 0}}")
+    screen = io.StringIO()
+    up.Command(stderr=screen)._name_mistakes()
+    monkeypatch.setenv("UCUTLASS_LESSONS", str(tmp_path))
+    assert screen.getvalue() == ""
+    up.Command(stderr=screen)._name_mistakes()
+    assert screen.getvalue() == f"{tmp_path}/broken.md:6: `1 / 0` divides by zero.\n"
 
 
 @pytest.mark.django_db

@@ -7,6 +7,14 @@ import pytest
 from playground.learn import shelf
 from playground.learn.writing import blocks
 
+# Words of the field that a reader may not know: a lesson that uses one explains it, so it is one of its terms.
+FIELD = """
+accumulator, activation, architecture, atomic, autotuning, back end, bandwidth, barrier, bias, buffer, cache, CTA, CUDA,
+CuTe DSL, decode, device memory, epilogue, FLOP, fusion, gate, GELU, GEMM, gradient, intensity, kernel, latency, launch,
+layer norm, mainloop, mantissa, matrix units, occupancy, operand, peak, pipeline, prefetch, quantization, reduction,
+register, register file, roofline, scheduler, shared memory, SM, softmax, split-K, stage, swizzle, tensor, Tensor Core,
+thread, thread block, throughput, tile, token, traffic, Triton, vector pipes, warp, wave, workspace
+""".replace("\n", " ")
 SAID = ("ask", "because", "hint", "title", "caption")
 
 
@@ -48,3 +56,9 @@ def test_each_term_is_in_bold_where_it_first_stands(language):
         elif text[max(0, match.start() - 2) : match.start()] != "**":
             wrong.append(f"{term}: ...{text[max(0, match.start() - 60) : match.end() + 20]}...")
     assert not wrong, "\n".join(wrong)
+
+
+def test_each_word_of_the_field_that_a_lesson_uses_is_one_of_its_terms():
+    text, terms = words("en")
+    field = [word.strip() for word in FIELD.split(",")]
+    assert [word for word in field if first(word, text, "en") and word not in terms] == []

@@ -90,6 +90,8 @@ ROWS = [
     Row("POST", "api/rooms/<code>/seats", (404, 422, 422, 422), {"name": "x" * 25}),
     Row("POST", "api/rooms/<code>/seats", (404, 422, 422, 422), {"name": "a\u200bb"}),
     Row("POST", "api/rooms/<code>/seats", (404, 422, 422, 422), {"name": "a\x1bb"}),
+    Row("POST", "api/rooms/<code>/seats", (404, 422, 422, 422), {"name": "Ada\u3164"}),
+    Row("POST", "api/rooms/<code>/seats", (404, 409, 409, 409), {"name": "Ada\ufe0f"}),
     Row("GET", "api/rooms/<code>/seat", (404, 403, 200, 403)),
     Row("GET", "api/rooms/<code>/seat", (404, 403, 403, 403), path="/api/rooms/OTHER/seat"),
     Row("GET", "api/rooms/<code>/lessons/<lesson>", (404, 403, 200, 200), path="/api/rooms/CODE/lessons/roofline"),

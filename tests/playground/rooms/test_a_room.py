@@ -4,12 +4,15 @@ import csv
 import io
 import re
 import time
+import unicodedata
 from datetime import timedelta
 
 import pytest
 from django.utils import timezone
 
+from engine.session.spec import SpecFields
 from playground import retention
+from playground.access.answers import Refused
 from playground.access.redaction import redact
 from playground.access.requests import room_in_queue
 from playground.live import log as session_log
@@ -121,6 +124,25 @@ def test_a_seat_that_was_reset_is_taken_again_under_its_name(visit, keep):
     assert Seat.objects.count() == 1 and room.results()["seats"][0]["free"] is False
 
 
+def test_what_comes_late_from_a_seat_that_was_reset_is_not_its_next_students(visit):
+    room = visit()
+    token = room.seat("Ada")["X-Seat-Token"]
+    late = rules.must_sit("", Room.objects.get(code=room.code), token)
+    room.order("reset", seat=1)
+    successor = room.seat("Ada")
+    for act in (
+        lambda: rules.answer(late, STEP, "sum", ""),
+        lambda: rules.look(late, STEP),
+        lambda: runs.start("", late, SpecFields(**MODULE)),
+    ):
+        with pytest.raises(Refused) as refused:
+            act()
+        assert refused.value.status == 403
+    assert room.get("seat", successor).json()["seat"] | {"joined": 0, "name": ""} == {
+        "number": 1, "name": "", "joined": 0, "at": "", "free": False, "answers": {}, "sessions": [],
+    }  # fmt: skip
+
+
 def test_a_room_has_as_many_seats_as_its_teacher_said(visit):
     room = visit(seats=2)
     room.seat("Ada"), room.seat("Grace")
@@ -152,6 +174,27 @@ def test_codes_and_nicknames_are_what_people_read_and_type(visit):
     assert room.client.get(f"/api/rooms/{typed}").json()["code"] == room.code
     assert room.join("  Ada   Lovelace ").json()["name"] == "Ada Lovelace"
     assert room.join("ada lovelace").status_code == room.join("ＡＤＡ Lovelace").status_code == 409
+
+
+SHOW_NOTHING = "\u034f\u115f\u1160\u17b4\u180b\u200b\u200d\u2060\u2800\u3164\ufe0f\uffa0\U000e0101\u00a0"
+
+
+@pytest.mark.parametrize("sign", SHOW_NOTHING, ids=lambda sign: f"U+{ord(sign):04X}")
+def test_no_nickname_is_invisible_or_looks_like_another(visit, sign):
+    room = visit()
+    room.seat("Ada")
+    assert room.join(sign).status_code == 422
+    assert room.join(f"Ada{sign}").status_code in (409, 422) and room.join(f"{sign}A{sign}da").status_code in (409, 422)
+
+
+@pytest.mark.parametrize("name", ["❤️", "Zoë", "Nguyễn", "지은", "กำธร", "שָׁלוֹם", "=1", "O'Hara"])
+def test_a_nickname_may_be_of_any_script(visit, name):
+    assert visit().join(name).json()["name"] == unicodedata.normalize("NFC", name)
+
+
+def test_no_nickname_stands_over_its_neighbours(visit):
+    reply = visit().join("A" + "\u0336" * 20)
+    assert reply.status_code == 422 and "marks on one letter" in reply.json()["error"]
 
 
 def test_a_seats_sessions_count_for_the_seat_and_the_room_and_not_for_the_address(visit, monkeypatch):
@@ -187,6 +230,38 @@ def test_a_room_is_deleted_with_everything_when_its_teacher_says_so(visit):
     tables = (Room, Seat, RoomEvent, Session, SessionEvent)
     assert not any(table.objects.exists() for table in tables)
     assert room.client.get(f"/api/rooms/{room.code}").status_code == 404
+
+
+def test_a_snapshot_of_a_seats_session_goes_with_the_room(visit):
+    room, other = visit(), visit()
+    copies = []
+    for one in (room, other):
+        started = one.post(one.path("sessions"), MODULE, one.seat("Ada")).json()
+        session_log.append(session_log.claim("engine"), list(script.session()))
+        control = {"X-Control-Token": started["control_token"]}
+        copies.append(one.post(f"/api/sessions/{started['id']}/snapshots", {}, control).json()["id"])
+        Session.objects.filter(id=started["id"]).update(pinned=True)
+    Session.objects.filter(seat__room=room.code).delete()  # retention may have taken the original before
+    path = f"/api/rooms/{room.code}?confirm={room.code}"
+    assert room.client.delete(path, headers=room.teacher).status_code == 204
+    assert [room.client.get(f"/api/sessions/{one}").status_code for one in copies] == [404, 200]
+
+
+def test_the_owner_of_a_seats_session_cannot_raise_it_beyond_the_room(visit):
+    room = visit(trials=2)
+    started = room.post(room.path("sessions"), MODULE | {"trials": 2}, room.seat("Ada")).json()
+    control = {"X-Control-Token": started["control_token"]}
+
+    def order(kind, **data):
+        return room.post(f"/api/sessions/{started['id']}/commands", {"kind": kind, "data": data}, control)
+
+    more = order("budget", trials=3)
+    assert more.status_code == 422 and "from 1 to 2 in its room" in more.json()["error"]
+    assert order("budget", trials=1).status_code == order("budget", eps=0.5).status_code == 202
+    program = "program p(x: f16[64, 64]) -> f16[64, 64] {\n  y = map(x) { epilogue relu(acc) }\n  return y\n}\n"
+    replies = [order("try", program=program) for _ in range(3)]
+    assert [reply.status_code for reply in replies] == [202, 202, 409]
+    assert "as many as its room allows" in replies[2].json()["error"]
 
 
 def test_the_teachers_link_is_in_no_log(visit):
