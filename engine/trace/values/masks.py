@@ -23,6 +23,7 @@ class Masks:
 
     def __init__(self, known: Callable[[Any], Any]):
         self.known, self.values = known, {}
+        self.keeps = True  # the last mask leaves the scores that count as they are
 
     def mark(self, ops: list[dict], nodes: Mapping[str, Any]) -> None:
         """Note the share of scores that each mask leaves (sol.graph.Op.unmasked). `nodes`: operation -> its node."""
@@ -33,14 +34,14 @@ class Masks:
                 live = self.live(node, dict(zip(names, node.args, strict=False)) | dict(node.kwargs))
                 if live is not None and not bool(live.all()):
                     op["unmasked"] = float(live.sum()) / live.numel()
-                    op["causal"] = _causal(live)
+                    op["causal"] = _causal(live) and self.keeps
 
     def live(self, node: Any, arguments: Mapping[str, Any]) -> Any:
         """True for each element that a masking operation leaves to the softmax after it; None if that is not known.
         `arguments`: its arguments by ATen's names."""
         import torch
 
-        name = node.target._schema.name.split("::")[-1]
+        name, self.keeps = node.target._schema.name.split("::")[-1], True
         live = None  # True where an element counts
         if name in _FILLS and self._lowest(arguments.get("value")):
             live = self._logical(arguments.get("mask"), invert=True)
@@ -52,7 +53,7 @@ class Masks:
             live = self._added(arguments, -1 if name == "sub" else 1)
         elif name == _ATTENTION:
             mask = self.value(arguments.get("attn_mask"))
-            live = None if mask is None else mask if mask.dtype is torch.bool else mask > NEGLIGIBLE
+            live = None if mask is None else mask if mask.dtype is torch.bool else self._above(mask)
         if live is None or not live.dim() or not live.numel() or not bool(live.any(-1).all()):
             return None  # a row without any element has no result that could be relied on
         return live
@@ -68,8 +69,14 @@ class Masks:
         for which, factor in (("other", sign * alpha), ("self", 1)):
             mask = self.value(arguments.get(which))
             if mask is not None and mask.is_floating_point():
-                return mask * factor > NEGLIGIBLE
+                return self._above(mask * factor)
         return None
+
+    def _above(self, added: Any) -> Any:
+        """True where what is added to the scores leaves them; they keep their value only where that is 0."""
+        live = added > NEGLIGIBLE
+        self.keeps = not bool((live & (added != 0)).any())
+        return live
 
     def _lowest(self, fill: Any) -> bool:
         if isinstance(fill, int | float):

@@ -136,7 +136,18 @@ def test_it_is_one_stage_without_a_copy(name):
     torch.testing.assert_close(y.double().reshape(expected.shape), expected, rtol=2e-3, atol=2e-3)
 
 
+def slanted():
+    """A causal mask that also lowers the scores which it leaves."""
+    return (torch.full((T, T), -torch.inf).triu(1) - torch.ones(T, T).tril()).half()
+
+
 AS_WRITTEN = {
+    "an einsum of as many positions as elements": (
+        lambda q, k, v: torch.einsum("bhij,bhjd->bhid", torch.einsum("bhid,bhjd->bhij", q, k).softmax(-1), v),
+        [(B, H, D, D)] * 3,
+    ),
+    "a causal mask with a bias": (lambda q, k, v: (q @ k.mT + slanted()).softmax(-1) @ v, [(B, H, T, D)] * 3),
+    "PyTorch's own with such a mask": (lambda q, k, v: SDPA(q, k, v, attn_mask=slanted()), [(B, H, T, D)] * 3),
     "a mask of values": (lambda q, k, v, m: SDPA(q, k, v, attn_mask=m), [(B, H, T, D)] * 3 + [(T, T)]),
     "a bias": (lambda q, k, v, m: ((q @ k.mT) * 0.25 + m).softmax(-1) @ v, [(B, H, T, D)] * 3 + [(T, T)]),
     "scores that are returned": (lambda q, k, v: ((s := (q @ k.mT).softmax(-1)) @ v, s), [(B, H, T, D)] * 3),

@@ -95,3 +95,9 @@ def test_the_mask_of_pytorchs_attention():
 def test_a_mask_is_causal_if_it_leaves_the_diagonal_and_all_below(mask, causal):
     graph = graph_of(FILLED.format("s.masked_fill(self.m == 0, float('-inf'))"), INPUTS, BUFFER.format(mask))
     assert [op.causal for op in graph.ops if op.unmasked != 1] == [causal]
+
+
+def test_a_causal_mask_that_changes_the_scores_which_it_leaves_is_not_one():
+    biased = f"torch.triu(torch.full(({N}, {N}), float('-inf')), diagonal=1) - torch.tril({ONES})"
+    graph = graph_of(FILLED.format("s + self.m"), INPUTS, BUFFER.format(biased))
+    assert [(op.unmasked, op.causal) for op in graph.ops if op.unmasked != 1] == [(CAUSAL, False)]

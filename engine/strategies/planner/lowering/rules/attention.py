@@ -22,6 +22,7 @@ from sol.graph import Op, OpGraph, Tensor
 
 SDPA = "scaled_dot_product_attention"
 STAGE = "_attention"  # the operation that stands for one in a recognised graph
+_MATMULS = ("matmul", "bmm")
 _FLOATS = ("f16", "bf16", "f32")
 
 
@@ -69,8 +70,11 @@ def _pytorchs(graph: OpGraph, op: Op) -> Attended | None:
 def _written_out(graph: OpGraph, chain: Any) -> Attended | None:
     """A chain whose scores are only multiplied by numbers, and masked, if at all, above the diagonal."""
     first, scale, causal = chain.ops[0], 1.0, False
+    if any(op.op not in _MATMULS for op in (first, chain.out)):  # an einsum has its own order of axes
+        return None
     for op in chain.ops[1:-1]:
-        if op is chain.softmax or op.op in ("to", "_to_copy", "dropout", *COPIES):
+        drops = op.op == "dropout" and (op.attrs.get("train") or op.attrs.get("training"))
+        if op is chain.softmax or (op.op in ("to", "_to_copy", "dropout", *COPIES) and not drops):
             continue
         factor = _factor(op)
         if factor is not None and op is not chain.softmax:
