@@ -17,7 +17,7 @@ from dsl.editor import completion, vocabulary
 from dsl.editor import hover as hover_help
 from dsl.editor.formatter import formatted
 from dsl.editor.repair import repairs
-from dsl.ir import Collective, Program
+from dsl.ir import Attention, Collective, Program
 from dsl.printer import to_text
 from dsl.resolve import resolve as resolved_of
 from engine.classes import class_of, roof_of
@@ -135,6 +135,7 @@ def _figures(program: Program, hw: hardware.Hardware) -> dict[str, Any]:
     except hardware.HardwareError:
         return {}
     cls = {s.name: attainable.product_of(program, s).cls for s in program.stages if isinstance(s, Collective)}
+    cls |= {s.name: s.type.dtype.value for s in program.stages if isinstance(s, Attention)}
     points = [
         roofline.Point(s.name, "predicted", s.flops / s.bytes, s.flops / (s.ms * 1e-3), cls.get(s.name, "f32"), ms=s.ms)
         for s in predicted.stages

@@ -102,7 +102,7 @@ def test_a_code_leads_to_its_page_and_the_reference_back_to_the_editor(editor):
     code.get_by_role("link", name="The language").click()
     expect(code.locator("h2").first).to_have_text("A program")
     code.locator("a.try").first.click()
-    expect(code.locator("#editor .cm-content")).to_contain_text("program linear(")
+    expect(code.locator("#editor .cm-content")).to_contain_text("program attend(")
     expect(code.locator("#check-state")).to_have_text("The program is correct")
     assert "#" not in code.url
     code.locator("#editor .cm-content").click()

@@ -6,6 +6,7 @@ from dsl.check.program import check
 from dsl.compile import compile as generate
 from dsl.printer import to_text
 from dsl.rules.attention import tile
+from engine.classes import class_of
 
 FORMS = {
     "three operands": (
@@ -109,3 +110,10 @@ def test_a_guarded_program_does_not_return_it_in_f16():
 def test_threads_are_a_warp_group_for_64_queries_and_one_that_loads():
     assert (tile(64, 64, False).threads, tile(128, 128, True).threads) == (512, 384)
     assert tile(96, 96, True).keys == 128 and tile(96, 96, False).keys == 144 and not tile(96, 96, False).registers
+
+
+def test_a_program_of_attention_alone_is_of_its_elements_class():
+    for element in ("f16", "bf16"):
+        alone = text(f"x: {element}[2, 24, 64, 64]", "x", "heads 8x8", f"{element}[2, 8, 64, 64]")
+        assert class_of(check(alone).program) == element
+    assert class_of(check(GUARDED).program) == "tf32"

@@ -24,6 +24,7 @@ from typing import Any
 
 from engine import atomic_write
 from engine.devices import Problem, SessionRefused
+from engine.evaluate.timing import gpu_condition
 from engine.strategies.planner.regions.coverage import shares
 from engine.strategies.problem import Prepared
 from engine.trace import trace, warm
@@ -160,10 +161,9 @@ def run(folder: Path, out: Path | None, chosen: Iterable[str], args: argparse.Na
     if out is not None and out.exists():
         rows = json.loads(out.read_text(encoding="utf-8"))["problems"]
     hw, until, paths = load(args.hardware), time.monotonic() + args.seconds, problems(folder)
-    about = {
-        "kind": "predicted", "hardware": args.hardware, "classes": args.classes,
-        "date": time.strftime("%Y-%m-%d", time.gmtime()), "cores": os.cpu_count(),
-        "command": "python -m engine.bench.studies.census FOLDER --json census.json",
+    command = "python -m engine.bench.studies.census FOLDER --json census.json"
+    about = gpu_condition.about(command, None) | {
+        "kind": "predicted", "hardware": args.hardware, "classes": args.classes, "cores": os.cpu_count(),
     }  # fmt: skip
     for name in chosen:
         source = paths[name].read_text(encoding="utf-8")
@@ -178,7 +178,7 @@ def run(folder: Path, out: Path | None, chosen: Iterable[str], args: argparse.Na
         print(line(name, rows[name]), flush=True)
         if out is not None:
             ordered = {n: rows[n] for n in sorted(rows, key=_natural)}
-            atomic_write.write_results(out, {"about": about, "summary": summary(ordered), "problems": ordered})
+            atomic_write.write_results(out, about | {"summary": summary(ordered), "problems": ordered})
     return rows
 
 

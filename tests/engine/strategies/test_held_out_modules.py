@@ -17,7 +17,6 @@ from tests.engine.small_modules import names_of  # noqa: E402
 
 STAYS = {  # PyTorch, beside the regions
     "grouped_attention": ["repeat_interleave", "repeat_interleave"],
-    "unet_up_block": ["cat"],
 }
 
 

@@ -39,7 +39,7 @@ def asked(log):
 
 @pytest.fixture(scope="module")
 def log():
-    return play(rehearsed(0.6), trials=14)[0]
+    return play(rehearsed(0.6), trials=26)[0]
 
 
 def test_the_record_has_every_part_that_the_study_describes(log):
