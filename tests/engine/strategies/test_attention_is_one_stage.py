@@ -1,7 +1,5 @@
 """Attention, PyTorch's or written out, is one stage that reads its heads where they lie, and means what is written."""
 
-import json
-
 import pytest
 
 pytest.importorskip("torch")
@@ -20,10 +18,8 @@ from engine.strategies.planner.lowering.lower import lower
 from engine.strategies.planner.lowering.rules.attention import recognised
 from engine.strategies.planner.regions.partition import partition
 from engine.strategies.problem import Prepared
-from engine.trace.capture import Capture
-from engine.trace.exported import export
-from sol.graph import OpGraph
 from sol.hardware import load
+from tests.engine.strategies.functions import traced
 
 SDPA = nn.functional.scaled_dot_product_attention
 B, T, H, D = 2, 24, 4, 16
@@ -100,19 +96,6 @@ CASES = {
     "heads among the batches": (batched, [(8, T, D)] * 3, {"scale": 0.25}),
     "written out, with a mask": (masked, [PACKED], {"order": "bmhd", "heads": (H, H), "causal": True, "scale": 0.25}),
 }  # fmt: skip
-
-
-class Model(nn.Module):
-    def __init__(self, function):
-        super().__init__()
-        self.function = function
-
-    def forward(self, *inputs):
-        return self.function(*inputs)
-
-
-def traced(function, *inputs) -> OpGraph:
-    return OpGraph.from_json(json.dumps(Capture(export(Model(function).eval(), inputs)).graph()))
 
 
 @pytest.mark.parametrize("name", CASES)

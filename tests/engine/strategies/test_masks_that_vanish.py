@@ -1,37 +1,19 @@
 """A causal mask before relu, exp or sigmoid is `tril` after it, by its values; other masks stay."""
 
-import json
-
 import pytest
 
 pytest.importorskip("torch")
 
 import torch
-from torch import nn
 
 from dsl.check.program import check
 from dsl.printer import to_text
 from engine.evaluate.correctness import oracle
 from engine.strategies.planner.lowering.rules.masks import without_masks
 from engine.strategies.planner.regions.partition import partition
-from engine.trace.capture import Capture
-from engine.trace.exported import export
-from sol.graph import OpGraph
+from tests.engine.strategies.functions import traced
 
 T = 16
-
-
-class Model(nn.Module):
-    def __init__(self, function):
-        super().__init__()
-        self.function = function
-
-    def forward(self, *inputs):
-        return self.function(*inputs)
-
-
-def traced(function, *inputs) -> OpGraph:
-    return OpGraph.from_json(json.dumps(Capture(export(Model(function).eval(), inputs)).graph()))
 
 
 def filled(q, k):

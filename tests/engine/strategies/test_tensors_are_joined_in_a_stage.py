@@ -1,7 +1,5 @@
 """cat is a stage: what follows it element by element joins it, and it means what PyTorch computes."""
 
-import json
-
 import pytest
 
 pytest.importorskip("torch")
@@ -16,24 +14,9 @@ from dsl.printer import to_text
 from engine.evaluate.correctness import oracle
 from engine.strategies.planner.lowering.program_graph import graph_of
 from engine.strategies.planner.regions.partition import partition
-from engine.trace.capture import Capture
-from engine.trace.exported import export
-from sol.graph import OpGraph
+from tests.engine.strategies.functions import traced
 
 F = nn.functional
-
-
-class Model(nn.Module):
-    def __init__(self, function):
-        super().__init__()
-        self.function = function
-
-    def forward(self, *inputs):
-        return self.function(*inputs)
-
-
-def traced(function, *inputs) -> OpGraph:
-    return OpGraph.from_json(json.dumps(Capture(export(Model(function).eval(), inputs)).graph()))
 
 
 def dense(x, w, s, t, v):

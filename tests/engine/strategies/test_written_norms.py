@@ -1,13 +1,10 @@
 """A norm that a module writes out becomes one stage that reads its input once, and means what is written."""
 
-import json
-
 import pytest
 
 pytest.importorskip("torch")
 
 import torch
-from torch import nn
 
 from dsl.check.program import check
 from dsl.compile import compile as generate
@@ -16,9 +13,8 @@ from dsl.printer import to_text
 from engine.evaluate.correctness import oracle
 from engine.strategies.planner.lowering.lower import lower
 from engine.strategies.planner.lowering.rules.written_norms import recognised
-from engine.trace.capture import Capture
-from engine.trace.exported import export
 from sol.graph import OpGraph
+from tests.engine.strategies.functions import traced
 
 WRITTEN = {
     "rms by rsqrt": ("rmsnorm", lambda x: x * torch.rsqrt(x.pow(2).mean(-1, keepdim=True) + 1e-6)),
@@ -48,19 +44,6 @@ AS_WRITTEN = {
     "a softmax that overflows": lambda x: x.exp() / x.exp().sum(-1, keepdim=True),
     "the maximum of another axis": lambda x: (e := (x - x.amax(1, keepdim=True)).exp()) / e.sum(-1, keepdim=True),
 }
-
-
-class Model(nn.Module):
-    def __init__(self, function):
-        super().__init__()
-        self.function = function
-
-    def forward(self, *inputs):
-        return self.function(*inputs)
-
-
-def traced(function, *inputs) -> OpGraph:
-    return OpGraph.from_json(json.dumps(Capture(export(Model(function).eval(), inputs)).graph()))
 
 
 def program(graph: OpGraph, cls: str, *inputs):
