@@ -23,7 +23,6 @@ class Masks:
 
     def __init__(self, known: Callable[[Any], Any]):
         self.known, self.values = known, {}
-        self.keeps = True  # the last mask leaves the scores that count as they are
 
     def mark(self, ops: list[dict], nodes: Mapping[str, Any]) -> None:
         """Note the share of scores that each mask leaves (sol.graph.Op.unmasked). `nodes`: operation -> its node."""
@@ -31,17 +30,17 @@ class Masks:
             if op["op"] in MASKING and op["name"] in nodes:
                 node = nodes[op["name"]]
                 names = [argument.name for argument in node.target._schema.arguments]
-                live = self.live(node, dict(zip(names, node.args, strict=False)) | dict(node.kwargs))
+                live, keeps = self.live(node, dict(zip(names, node.args, strict=False)) | dict(node.kwargs))
                 if live is not None and not bool(live.all()):
                     op["unmasked"] = float(live.sum()) / live.numel()
-                    op["causal"] = _causal(live) and self.keeps
+                    op["causal"] = keeps and _causal(live)
 
-    def live(self, node: Any, arguments: Mapping[str, Any]) -> Any:
-        """True for each element that a masking operation leaves to the softmax after it; None if that is not known.
-        `arguments`: its arguments by ATen's names."""
+    def live(self, node: Any, arguments: Mapping[str, Any]) -> tuple[Any, bool]:
+        """True for each element that a masking operation leaves to the softmax after it, None if that is not known; and
+        whether they keep their scores. `arguments`: its arguments by ATen's names."""
         import torch
 
-        name, self.keeps = node.target._schema.name.split("::")[-1], True
+        name, keeps = node.target._schema.name.split("::")[-1], True
         live = None  # True where an element counts
         if name in _FILLS and self._lowest(arguments.get("value")):
             live = self._logical(arguments.get("mask"), invert=True)
@@ -50,33 +49,28 @@ class Masks:
         elif name == "where" and self._lowest(arguments.get("self")):
             live = self._logical(arguments.get("condition"), invert=True)
         elif name in _SUMS and _before_softmax(node):
-            live = self._added(arguments, -1 if name == "sub" else 1)
+            live, keeps = self._added(arguments, -1 if name == "sub" else 1)
         elif name == _ATTENTION:
             mask = self.value(arguments.get("attn_mask"))
-            live = None if mask is None else mask if mask.dtype is torch.bool else self._above(mask)
+            if mask is not None:
+                live, keeps = (mask, True) if mask.dtype is torch.bool else _above(mask)
         if live is None or not live.dim() or not live.numel() or not bool(live.any(-1).all()):
-            return None  # a row without any element has no result that could be relied on
-        return live
+            return None, False  # a row without any element has no result that could be relied on
+        return live, keeps
 
     def _logical(self, node: Any, invert: bool = False) -> Any:
         mask = self.value(node)
         return None if mask is None else mask.logical_not() if invert else mask.bool()
 
-    def _added(self, arguments: Mapping[str, Any], sign: float) -> Any:
+    def _added(self, arguments: Mapping[str, Any], sign: float) -> tuple[Any, bool]:
         alpha = arguments.get("alpha", 1)
         if not isinstance(alpha, int | float):
-            return None
+            return None, False
         for which, factor in (("other", sign * alpha), ("self", 1)):
             mask = self.value(arguments.get(which))
             if mask is not None and mask.is_floating_point():
-                return self._above(mask * factor)
-        return None
-
-    def _above(self, added: Any) -> Any:
-        """True where what is added to the scores leaves them; they keep their value only where that is 0."""
-        live = added > NEGLIGIBLE
-        self.keeps = not bool((live & (added != 0)).any())
-        return live
+                return _above(mask * factor)
+        return None, False
 
     def _lowest(self, fill: Any) -> bool:
         if isinstance(fill, int | float):
@@ -118,6 +112,12 @@ class Masks:
                 return node.target(*args, **kwargs)
         except Exception:
             return None
+
+
+def _above(added: Any) -> tuple[Any, bool]:
+    """True where what is added leaves a score, and whether it adds nothing there."""
+    live = added > NEGLIGIBLE
+    return live, not bool((live & (added != 0)).any())
 
 
 def _causal(live: Any) -> bool:

@@ -215,7 +215,7 @@ def _rule(op: Op) -> Callable[[LoweringContext], Value] | None:
 
 def has_rule(op: Op, graph: OpGraph) -> bool:
     """Return False for an operation of a graph that no program can hold."""
-    if op.name in vanishing(graph) or any(op in a.of for a in attentions.attentions(graph).values()):
+    if op.name in vanishing(graph) or op.name in attentions.attended(graph):
         return True
     return op.op in (*IDENTITIES, *COMPOSITES, *SLICES, *GATES) or _rule(op) is not None
 

@@ -60,6 +60,13 @@ def attentions(graph: OpGraph) -> dict[str, Attended]:
     return graph.cache["attentions"]
 
 
+def attended(graph: OpGraph) -> frozenset[str]:
+    """The names of the operations that these attentions replace."""
+    if "attended" not in graph.cache:
+        graph.cache["attended"] = frozenset(op.name for a in attentions(graph).values() for op in a.of)
+    return graph.cache["attended"]
+
+
 def _pytorchs(graph: OpGraph, op: Op) -> Attended | None:
     if len(op.inputs) != 3 + op.causal or op.attrs.get("dropout_p"):  # the fourth is a mask
         return None
@@ -77,7 +84,7 @@ def _written_out(graph: OpGraph, chain: Any) -> Attended | None:
         if op is chain.softmax or (op.op in ("to", "_to_copy", "dropout", *COPIES) and not drops):
             continue
         factor = _factor(op)
-        if factor is not None and op is not chain.softmax:
+        if factor is not None:
             scale *= factor
         elif op.causal:
             causal = True
@@ -114,7 +121,7 @@ def _sides(graph: OpGraph, names: tuple[str, ...], scale: Any, causal: bool, tur
     if turned:
         seen[1] = tuple(s.moved([*range(rank - 2), rank - 1, rank - 2]) for s in seen[1])
     if rank == 3:  # batches and heads are one axis
-        seen = [tuple(s.reshaped((s.shape[0], 1, *s.shape[1:])) or s for s in side) for side in seen]
+        seen = [tuple(s.reshaped((s.shape[0], 1, *s.shape[1:])) for s in side) for side in seen]
     scale = 1 / sqrt(seen[0][0].shape[-1]) if scale is None else float(scale)
     return Attended((), *seen, scale=scale * by, causal=causal)
 
@@ -312,4 +319,4 @@ def _read(walk: LoweringContext, value: Value, shape: tuple[int, ...]) -> Source
     return walk.see(walk.leaf(value), shape)
 
 
-__all__ = ["SDPA", "STAGE", "Attended", "attention", "attentions", "recognised"]
+__all__ = ["SDPA", "STAGE", "Attended", "attended", "attention", "attentions", "recognised"]

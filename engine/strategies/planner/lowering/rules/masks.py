@@ -54,4 +54,4 @@ def _scores(graph: OpGraph, op: Op) -> str | None:
     return names[0] if len(names) == 1 and op.op not in ("add", "sub") else None
 
 
-__all__ = ["VANISHING", "without_masks"]
+__all__ = ["VANISHING", "vanishing", "without_masks"]
