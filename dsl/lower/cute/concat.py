@@ -4,35 +4,32 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from dsl.axes import axes_of, single_axes
+from dsl.axes import single_axes
 from dsl.ir import Concat, Program, inlined, shifted
-from dsl.lower.cute.generated_kernels import FLAG, element, own_plan, refuse_types, watched_results
-from dsl.lower.cute.pointwise import add_kernel
+from dsl.lower.cute.generated_kernels import FLAG, own_plan, refuse_types, watched_results
+from dsl.lower.cute.pointwise import add_elements, add_kernel
 from dsl.lower.cute.stage import StagePlan, Text, types_of
-from dsl.lower.cute.walk import Reading, Walk, add_launch, blocks_of, read_all, unique, walk_tensors
+from dsl.lower.cute.walk import Reading, Walk, add_launch, blocks_of, unique, walk_tensors
 
 
 def plan(program: Program, stage: Concat) -> StagePlan:
     types, text = types_of(program), Text()
     rank = len(stage.type.shape)
-    at, axes = single_axes(rank)[stage.over], axes_of(stage, rank)
+    at = single_axes(rank)[stage.over]
     results = [(a.name, a.expr, a.type) for a in stage.also] + [(stage.name, stage.epilogue, stage.type)]
     stored = watched_results(program, stage)
     flags = [FLAG] if stored else []
     names, kernels, imports, first = [], [], set(), 0
     for number, o in enumerate(stage.parts):
-        x, readings, outputs = types[o.name], {}, []
-        own = f"{stage.name}_concat{number}"
+        x, own = types[o.name], f"{stage.name}_concat{number}"
         text.gap(2 if number else 0)
-        for i, (result, expr, t) in enumerate(results):
-            expr = shifted(inlined(stage, expr), stage.over, first)
-            function = element(stage, expr, f"{own}_element{i or ''}")
-            keys = read_all(function, types, axes, rank, readings)
-            outputs.append((Reading(result, t.dtype, t.strides, first * t.strides[at]), function, keys))
-            imports |= function.imports
-            if not function.plain:
-                text.add(function.text, ("", "epilogue"))
-                text.gap(2)
+        parts = [
+            (f"{own}_element{i or ''}", shifted(inlined(stage, expr), stage.over, first),
+             Reading(result, t.dtype, t.strides, first * t.strides[at]))
+            for i, (result, expr, t) in enumerate(results)
+        ]  # fmt: skip
+        outputs, readings = add_elements(text, stage, types, rank, parts)
+        imports |= frozenset().union(*(f.imports for _, f, _ in outputs))
         reads = [o.name, *(r.tensor for r in readings.values()), *(name for name, _, _ in results)]
         refuse_types(stage, types, reads)
         walk = Walk(

@@ -7,10 +7,11 @@ contiguous axis and written along the result's.
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from dsl.axes import axes_of
-from dsl.ir import Map, Program
+from dsl.ir import Expr, Map, Program, Stage, TensorType
 from dsl.lower import Refusal
 from dsl.lower.cute.generated_kernels import FLAG, THREADS, element, own_plan, refuse_types, watched_results
 from dsl.lower.cute.space import WIDE, Offset, index_function, reach
@@ -18,6 +19,7 @@ from dsl.lower.cute.stage import StagePlan, Text, types_of
 from dsl.lower.cute.tiled_kernel import add_tiled
 from dsl.lower.cute.walk import (
     MOST,
+    Output,
     Reading,
     Walk,
     add_launch,
@@ -40,15 +42,9 @@ def plan(program: Program, stage: Map) -> StagePlan:
     x, shape = types[stage.x.name], stage.type.shape
     rank = len(shape)
     text = Text()
-    outputs, readings, names = [], {}, [stage.x.name]
-    axes = axes_of(stage, rank)
-    for result, expr, t in [(a.name, a.expr, a.type) for a in stage.also] + [(stage.name, stage.epilogue, stage.type)]:
-        function = element(stage, expr, f"{result}_element")
-        keys = read_all(function, types, axes, rank, readings)
-        outputs.append((Reading(result, t.dtype, t.strides), function, keys))
-        if not function.plain:
-            text.add(function.text, ("", "epilogue"))
-            text.gap(2)
+    named = [(a.name, a.expr, a.type) for a in stage.also] + [(stage.name, stage.epilogue, stage.type)]
+    results = [(f"{result}_element", expr, Reading(result, t.dtype, t.strides)) for result, expr, t in named]
+    outputs, readings = add_elements(text, stage, types, rank, results)
     names = unique([stage.x.name, *(r.tensor for r in readings.values()), *(o.tensor for o, _, _ in outputs)])
     refuse_types(stage, types, names)
     first = sum(s * step for s, step in zip(stage.start or (), x.strides, strict=False))
@@ -63,6 +59,22 @@ def plan(program: Program, stage: Map) -> StagePlan:
     return own_plan(
         program, stage, text, f"{stage.name}_launch", names, imports=imports, note=note, watches=bool(stored)
     )
+
+
+def add_elements(
+    text: Text, stage: Stage, types: Mapping[str, TensorType], rank: int, results: Sequence[tuple[str, Expr, Reading]]
+) -> tuple[list[Output], dict[str, Reading]]:
+    """Add the function of each result's elements: (its name, the expression, where it is written). Returns the outputs
+    of a walk, and the other tensors that they read."""
+    outputs, readings = [], {}
+    for name, expr, written in results:
+        function = element(stage, expr, name)
+        keys = read_all(function, types, axes_of(stage, rank), rank, readings)
+        outputs.append((written, function, keys))
+        if not function.plain:
+            text.add(function.text, ("", "epilogue"))
+            text.gap(2)
+    return outputs, readings
 
 
 def add_kernel(text: Text, walk: Walk) -> str:

@@ -27,6 +27,9 @@ class Reading:
     base: int = 0
 
 
+Output = tuple[Reading, Element, tuple[str, ...]]  # a result, the function of its elements, keys of what it reads
+
+
 @dataclass(frozen=True)
 class Walk:
     """One element-wise kernel.
@@ -43,7 +46,7 @@ class Walk:
     extents: tuple[int, ...]
     order: tuple[int, ...]
     x: Reading
-    outputs: tuple[tuple[Reading, Element, tuple[str, ...]], ...]
+    outputs: tuple[Output, ...]
     readings: Mapping[str, Reading] = field(default_factory=dict)
     inside: Mapping[int, int] = field(default_factory=dict)
     flag: str = ""
