@@ -117,6 +117,7 @@ class Reference:
         self.init: list | None = None  # arguments of the module's constructor, if they are plain
         self.order: list[dict] = []  # of forward: {"tensor": name} | {"value": v}
         self.lost = 0  # number of replaced children
+        self.compile_seconds = COMPILE_SECONDS
         self.block: object = None  # of whom the child has the block in which it lays its results
 
     # ---- life ----
@@ -320,10 +321,21 @@ class Reference:
 
     # ---- PyTorch's speed ----
 
+    def compile(self, name: str, seconds: float | None = None) -> None:
+        """Compile the module for a baseline of torch.compile, on the cores of builds, for at most so many seconds; the
+        same limit holds for what `baseline_open` compiles. Runs nothing on a GPU. Raises TrialError."""
+        self.compile_seconds = seconds or COMPILE_SECONDS
+        if self._box is not None:
+            self._box.to_all_cores(quiet=False)
+        try:
+            self._ask("measure", "compile", self.compile_seconds, name=name)
+        finally:
+            self.to_all_cores()
+
     def baseline_open(self, name: str, seed: int = 0, beside: str = "") -> tuple[str, str]:
         """Prepare a baseline (baseline_cache.NAMES) for timing, CUDA only, and another one `beside` it. Returns the
         precision class of the first, and a note."""
-        limit = COMPILE_SECONDS if name.startswith("compile") else None
+        limit = self.compile_seconds if name.startswith("compile") else None
         ok = self._ask("measure", "baseline_open", limit, name=name, seed=seed, beside=beside)
         return str(ok.get("cls"))[:8], str(ok.get("note"))[:200]
 
