@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from engine.devices import SessionRefused
 from engine.evaluate.evaluator import Evaluator
+from engine.executors.memory import machine_bytes
+from engine.executors.room import Room
 from engine.words import count
 from sol.hardware import HardwareError, load
 
@@ -57,7 +59,12 @@ def several(wanted: str, gpus: str, at_once: int = 1, *, local_user: bool = Fals
         raise SessionRefused("no_device", f"a predicted device has no GPUs to count; write --gpus 1, not {gpus}")
     else:
         many += [get(wanted, local_user=local_user) for _ in range(int(gpus) - 1)]
-    return many + [_another(one, local_user) for _ in range(at_once - 1) for one in many]
+    many += [_another(one, local_user) for _ in range(at_once - 1) for one in many]
+    if first.kind == "predicted" and len(many) > 1:
+        room = Room(machine_bytes() // 2)  # of this machine: no GPU holds their data
+        for one in many:
+            one.machine.room = room
+    return many
 
 
 def _another(evaluator: Evaluator, local_user: bool) -> Evaluator:

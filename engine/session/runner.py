@@ -256,8 +256,8 @@ class _Session:
         wish = self.device.admit(problem)
         if not wish:
             return
-        began = time.monotonic()
-        yield from self.emit(events.Progress(f"Waiting for the GPU's memory: {wish}", "wait"))
+        began, what = time.monotonic(), "the GPU" if self.device.kind == "measured" else "this machine"
+        yield from self.emit(events.Progress(f"Waiting for {what}'s memory: {wish}", "wait"))
 
         def steps() -> Steps[None]:
             yield Wait(lambda: None if self.device.admit(problem) else True)
@@ -265,7 +265,7 @@ class _Session:
         yield from self.lanes.run([Job(steps(), beside=True)])
         waited = time.monotonic() - began
         self.lanes.spent.waited("memory", waited)
-        yield from self.emit(events.Progress(f"Waited {waited:.1f} s for the GPU's memory; working again", "place"))
+        yield from self.emit(events.Progress(f"Waited {waited:.1f} s for {what}'s memory; working again", "place"))
 
     # ---- the problem ----
 
