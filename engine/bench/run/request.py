@@ -20,8 +20,9 @@ _OF_THE_PROBLEM = ("title", "source", "source_kind")
 class Request:
     """`problems`: a module's name -> its id in the set; `fields`: of every session, as a page's form gives them
     (engine.session.spec); an omitted field has the page's default. `seconds`: after this time nothing continues; a
-    later call does. `folder`: of the modules. `search_seconds`: a session's search starts no trial after this time;
-    None: only its budget ends it. `compiling`: which of torch.compile's times each session takes, if it takes them."""
+    later call does. `folder`: of the modules. `search_seconds`: a session's search starts no trial after this time, or
+    after twice this time if none was right; None: only its budget ends it. `compiling`: which of torch.compile's times
+    each session takes, if it takes them."""
 
     problems: Mapping[str, str]
     fields: Mapping[str, Any] = field(default_factory=dict)

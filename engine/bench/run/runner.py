@@ -208,7 +208,8 @@ class _Player:
 
 class _Owner:
     """Who starts a session of the bench: sends no commands until the time is over, and ends a search that takes longer
-    than the request allows by a budget of the trials that it has. A search has at least one trial."""
+    than the request allows by a budget of the trials that it has. A search that has no right one yet gets the time once
+    more, and every search has at least one trial."""
 
     def __init__(self, bench: _Bench, log: SessionLog):
         self.bench, self.log = bench, log
@@ -224,11 +225,14 @@ class _Owner:
             began = next((e.t for e in self.log.emitted if fold.searching(e.event)), None)
             if began is not None:  # in a session that goes on, some time ago
                 self._searched = time.monotonic() - (self.log.emitted[-1].t - began)
-        if self._searched is None or time.monotonic() < self._searched + most:
+        spent = 0.0 if self._searched is None else time.monotonic() - self._searched
+        if spent < most or (spent < 2 * most and not self._of(events.TrialJudged)):
             return ()
         self._ended = True
-        proposed = sum(isinstance(e.event, events.TrialProposed) for e in self.log.emitted)
-        return (("budget", {"trials": max(1, proposed)}),)
+        return (("budget", {"trials": max(1, self._of(events.TrialProposed))}),)
+
+    def _of(self, kind: type[events.Event]) -> int:
+        return sum(isinstance(e.event, kind) for e in self.log.emitted)
 
 
 def _line(module: str, event: events.Event) -> str:

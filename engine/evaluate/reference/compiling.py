@@ -1,8 +1,8 @@
 """torch.compile of the pasted module, in its process: compiled first, and run only later, with the GPU's lane.
 
 torch.compile compiles in the first call. Its back end is wrapped here, so that a call can end between the compilation
-and the first kernel. What a graph break leaves, and all of max-autotune, which tries kernels on the GPU, is compiled in
-the first call that runs.
+and the first kernel of the module. What a graph break leaves, and all of max-autotune, which tries kernels on the GPU,
+is compiled in the first call that runs. In the default mode Inductor still times a product whose sizes it may pad.
 """
 
 from __future__ import annotations

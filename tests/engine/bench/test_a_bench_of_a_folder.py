@@ -3,6 +3,7 @@ searches that are ended in time."""
 
 import json
 import shutil
+from types import SimpleNamespace
 
 import pytest
 
@@ -13,6 +14,7 @@ from engine.bench.run.shards import BadResults
 from engine.devices import registry
 from engine.session import events
 from engine.session.script.compiled import Compiling
+from engine.session.script.steps import Emitted
 from engine.strategies.planner import memory
 from engine.suite import folder as folders
 from tests.engine.bench.test_a_bench_is_sessions import FIELDS, Ahead, Bench, nothing_is_traced, traced  # noqa: F401
@@ -108,7 +110,27 @@ def test_a_search_that_takes_too_long_ends_with_the_trials_that_it_has(folder, t
     row = cut.problems[NAMES[0]]
     assert len(done["trials"]) == 3 and "cut" not in done["session"]
     assert len(row["trials"]) == 1 and row["session"]["cut"] and row["session"]["state"] == "done"
-    assert row["trials"][0]["ok"]
+
+
+def test_a_search_without_a_right_trial_gets_the_time_once_more(monkeypatch):
+    clock, request_ = [0.0], Request({}, FIELDS, search_seconds=60.0)
+    monkeypatch.setattr(runner.time, "monotonic", lambda: clock[0])
+    bench = SimpleNamespace(request=request_, look_at_the_clock=lambda: None)
+    log = SimpleNamespace(emitted=[Emitted(events.Progress("Searching", "search"), {}, 100.0)])
+    owner = runner._Owner(bench, log)
+    assert owner.commands() == ()
+    log.emitted.append(Emitted(events.TrialProposed(1, "f16", "", "cute", "", ""), {}, 110.0))
+    clock[0] = 61.0
+    assert owner.commands() == ()
+    clock[0] = 121.0
+    assert owner.commands() == (("budget", {"trials": 1}),) and owner.commands() == ()
+    judged = events.TrialJudged(1, "clean", "f16", "measured", 1.0, 2.0, "eager", 2.0, 0.5, True, "")
+    log.emitted.append(Emitted(judged, {}, 120.0))
+    clock[0] = 0.0
+    again = runner._Owner(bench, log)  # a session that goes on: 20 s were spent
+    assert again.commands() == ()
+    clock[0] = 41.0
+    assert again.commands() == (("budget", {"trials": 1}),)
 
 
 def test_results_of_other_limits_are_not_mixed(folder, tmp_path):
