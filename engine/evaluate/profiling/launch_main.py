@@ -105,7 +105,7 @@ def load(request: dict) -> tuple[ir.Program, Run]:
     from engine.build.cute_worker import import_generated
 
     if request["device"] == "cuda":
-        torch.cuda.init()
+        torch.empty(1, device="cuda")  # creates the context, in which quack asks how many clusters fit
     module = import_generated(request["path"])
     with contextlib.suppress(Exception):  # the first call builds what is not built here
         if hasattr(module, "build"):
