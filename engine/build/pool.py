@@ -119,6 +119,16 @@ class BuildPool:
         """A build from the cache, or None; never compiles."""
         return lookup(source, self.cache) if source.backend == "cute" else _lookup_cpp(source, self.cache)
 
+    def loadable(self, source: Source, cancelled: Callable[[], bool] = lambda: False) -> tuple[Path, Path | None]:
+        """(the module to import, what its `load` takes) of a program, built unless the cache has it. Raises
+        BuildError."""
+        built = self.find(source) or self.build(source, cancelled)
+        if source.backend == "cute":
+            return built.path, None
+        key = content_key("binding", source.binding)
+        folder = self.cache.get(key) or self.cache.put(key, {"binding.py": source.binding.encode()})
+        return folder / "binding.py", built.path
+
     def close(self) -> None:
         """Cancel everything, end every worker and wait for the threads."""
         with self._ready:
