@@ -43,7 +43,7 @@ def names_of(tensors: list[str], own: bool = False) -> dict[str, str]:
     """Tensor -> its name in Python. `own`: the module has generated kernels."""
     reserved = RESERVED | (LOCALS if own else set())
     out: dict[str, str] = {}
-    taken: set[str] = set()
+    others: set[str] = set()
     constants = set(CONSTANTS)
     derived = {f"{name}_{part}" for name in tensors for part in DERIVED}
     for name in tensors:
@@ -54,12 +54,12 @@ def names_of(tensors: list[str], own: bool = False) -> dict[str, str]:
             or safe.startswith("_")
             or safe in reserved
             or safe in derived
-            or safe in taken
+            or safe in others
             or safe.upper() in constants
         ):
             safe = f"t{safe}" if not safe.isidentifier() or safe.startswith("_") else f"{safe}_"
         out[name] = safe
-        taken.add(safe)
+        others.add(safe)
         constants.add(safe.upper())
     return out
 
