@@ -184,7 +184,9 @@ server.main()
 
 
 def busy_server(monkeypatch, patience: float, works: float) -> forks.Forks:
-    command = lambda module, socket: [sys.executable, "-c", LIGHT + BUSY, socket, str(patience), str(works)]  # noqa: E731
+    def command(module: str, socket: str) -> list[str]:
+        return [sys.executable, "-c", LIGHT + BUSY, socket, str(patience), str(works)]
+
     monkeypatch.setattr(forks.start, "command", command)
     server = forks.Forks(SETTINGS)
     with server._lock:
