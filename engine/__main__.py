@@ -15,8 +15,9 @@
     python -m engine rehearse [--port N] [--skill X] [--seed N] [--pace S]
     python -m engine replay SESSIONS [--eps E] [--window W] [--keep SHARE] [--json]
     python -m engine suite [--device cuda|modelled:h200] [--only ID,..] [--seconds S] [--every] --json OUT
-    python -m engine bench suite59|outside|heldout [--device cuda|modelled:h200] [--strategy planner] [--class tf32]
-                                   [--trials N] [--compile] [--only ID,..] [--gpus all|N] [--seconds S] --json OUT
+    python -m engine bench suite59|outside|heldout|FOLDER [--device cuda|modelled:h200] [--strategy planner]
+                                   [--class tf32] [--trials N] [--compile] [--only ID,..] [--gpus all|N] [--seconds S]
+                                   [--at-once N] [--session-seconds S] [--compile-ways compile,compile_tf32] --json OUT
     python -m engine compare --strategies A,B [--skills 0.5,1] [--seeds 0,1] [--order each|in_turn|sol] [PROBLEM ..]
                                    [--device modelled:h200|cuda] [--class f16] [--trials N] [--tokens N] --json OUT
     python -m engine bench merge FILE.json FILE.json .. --json OUT

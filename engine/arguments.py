@@ -113,12 +113,18 @@ def parser(run: Mapping[str, Run]) -> argparse.ArgumentParser:
     one.set_defaults(run=run["compare"])
 
     one = commands.add_parser("bench", help="a session on each problem of a set, resumably")
-    one.add_argument(
-        "set", choices=("suite59", "outside", "heldout", "merge"), help="which modules; merge: results files as one"
-    )
+    what = "suite59, outside, heldout, or a folder of modules (one a file); merge: results files as one"
+    one.add_argument("set", metavar="SET|FOLDER|merge", help=what)
     one.add_argument("files", nargs="*", metavar="FILE", help="of merge: results of shards")
-    one.add_argument("--only", default="", metavar="ID,..", help="ids (L1/55) or modules")
+    one.add_argument("--only", default="", metavar="ID,..", help="ids (L1/55) or modules; of a folder, parts of names")
     one.add_argument("--gpus", default="1", metavar="all|N", help="of this machine, a session on each (default 1)")
+    one.add_argument("--at-once", type=int, default=1, metavar="N", help="sessions at a time on each GPU (default 1)")
+    what = "a session's search starts no trial after S seconds, or 2 S if none was right (default: no limit)"
+    one.add_argument("--session-seconds", dest="search_seconds", type=float, metavar="S", help=what)
+    what = "torch.compile's baselines to time, such as compile,compile_tf32 (default with --compile: all of them)"
+    one.add_argument("--compile-ways", default="", metavar="WAY,..", help=what)
+    what = "for one of them to be compiled (default 90 with --compile-ways)"
+    one.add_argument("--compile-seconds", type=float, metavar="S", help=what)
     one.add_argument("--shard", metavar="I/N", help="one of N parts that take about equally long, one for each machine")
     one.add_argument("--seconds", type=float, default=1e9, help="stop after this time; run again to continue")
     one.add_argument("--json", metavar="OUT", help="results; continues an earlier file")

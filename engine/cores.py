@@ -53,12 +53,12 @@ def aside() -> Iterator[None]:
         _move(0, before)
 
 
-def everywhere(pids: Iterable[int]) -> None:
-    """Let these processes, with all their threads, use all cores."""
+def everywhere(pids: Iterable[int], quiet: bool = True) -> None:
+    """Let these processes, with all their threads, use all cores; without `quiet`, all but the quiet ones."""
     for pid in pids if _all else ():
         with contextlib.suppress(OSError):
             for task in os.listdir(f"/proc/{pid}/task"):
-                _move(int(task), _all)
+                _move(int(task), _all if quiet else others(_all))
 
 
 def _move(task: int, cores: set[int]) -> None:

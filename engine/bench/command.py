@@ -12,11 +12,16 @@ from engine.bench.report.table import table
 from engine.bench.run import runner, shards
 from engine.bench.run.request import Request
 from engine.devices import SessionRefused, registry
+from engine.evaluate.reference.baseline_cache import NAMES
+from engine.session.script.compiled import Compiling
 from engine.session.spec import BadSpec
 from engine.session.spec_arguments import spec_of
-from engine.suite.cases import module_set, set_of
+from engine.suite import folder as folders
+from engine.suite.cases import BESIDE, PROBLEMS, module_set, set_of
 
 OF_THE_PROBLEM = ("title", "source", "source_kind")
+SETS = ("suite59", *BESIDE)
+COMPILE_SECONDS = 90.0  # for one of torch.compile's baselines, so that no module delays a bench for long
 
 
 class Refused(Exception):
@@ -30,20 +35,25 @@ def run(args: argparse.Namespace) -> bool:
     if args.files:
         raise Refused(f"bench {args.set} takes no files; `bench merge {' '.join(args.files)} --json OUT` joins results")
     try:
-        modules = module_set(args.set, tuple(filter(None, args.only.split(","))))
+        modules, folder = _modules(args)
         if args.shard:
             modules = shards.deal(modules, shards.parse(args.shard))
+        compiling = _compiling(args)
+        args.compile = args.compile or bool(compiling.ways) or None
         fields = spec_of(args, "any", "any", "module", "cuda").to_dict()
-        request = Request(modules, {n: v for n, v in fields.items() if n not in OF_THE_PROBLEM}, args.seconds)
+        request = Request(
+            modules, {n: v for n, v in fields.items() if n not in OF_THE_PROBLEM}, args.seconds, folder,
+            args.search_seconds, compiling,
+        )  # fmt: skip
     except ValueError as e:
         raise Refused(str(e)) from None
     try:
-        evaluators = registry.several(request.settings["device"], args.gpus, local_user=True)
+        evaluators = registry.several(request.settings["device"], args.gpus, args.at_once, local_user=True)
     except SessionRefused as e:
         raise Refused(f"{e.reason}; `--device modelled:h200` predicts the times of an H200 without a GPU") from None
     out = Path(args.json) if args.json else None
     try:
-        results = runner.run(request, evaluators, out, lambda text: print(text, flush=True))
+        results = runner.run(request, evaluators, out, lambda text: print(text, flush=True), args.at_once)
     except (shards.BadResults, BadSpec) as e:
         raise Refused(str(e)) from None
     except KeyboardInterrupt:
@@ -52,6 +62,27 @@ def run(args: argparse.Namespace) -> bool:
     chosen = {m: results.problems[m] for m in modules if m in results.problems}
     _show(chosen, tuple(fields["classes"]), results.about)
     return len(chosen) == len(modules) and all(_right(row, fields["classes"]) for row in chosen.values())
+
+
+def _modules(args: argparse.Namespace) -> tuple[dict[str, str], Path]:
+    """({module: id}, their folder) of a set or of a folder of modules. Raises ValueError."""
+    only = tuple(filter(None, args.only.split(",")))
+    if args.at_once < 1:
+        raise ValueError(f"--at-once takes a whole number from 1, not {args.at_once}")
+    if args.set in SETS:
+        return module_set(args.set, only), PROBLEMS
+    if not Path(args.set).is_dir():
+        raise ValueError(f"there is no folder {args.set}; name a folder of modules, or one of {', '.join(SETS)}, merge")
+    return folders.module_set(Path(args.set), only), Path(args.set)
+
+
+def _compiling(args: argparse.Namespace) -> Compiling:
+    """Which of torch.compile's times are taken. Raises ValueError."""
+    ways = tuple(filter(None, args.compile_ways.split(",")))
+    known = [name for name in NAMES if name.startswith("compile")]
+    if unknown := [way for way in ways if way not in known]:
+        raise ValueError(f"--compile-ways has no {', '.join(unknown)}; write some of {', '.join(known)}")
+    return Compiling(ways, args.compile_seconds or (COMPILE_SECONDS if ways else None))
 
 
 def _right(row: dict[str, Any], classes: list[str]) -> bool:

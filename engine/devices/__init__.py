@@ -124,7 +124,7 @@ class Device(Protocol):
 
     Optional abilities are declared: `lanes`, how many trials it runs at once (a lane calls it from one thread);
     `forms`, the forms of candidates that it runs (engine.strategies.api); `screens`: `quick` takes times;
-    `builds_ahead`: `prefetch` does something; `times_compiled`: `compiled` takes torch.compile's times;
+    `builds_ahead`: `prefetch` does something; `times_compiled`: `compile` and `compiled` take torch.compile's times;
     `place`: where everything but a build runs (engine.executors): core, a GPU's lane, or "" for nowhere in particular;
     `loads_apart`: `load` does something, and needs no lane.
     """
@@ -185,9 +185,17 @@ class Device(Protocol):
         """Milliseconds of a few calls of each, None if it did not run. Nothing is verified."""
         return [None] * len(candidates)
 
-    def compiled(self, classes: list[str]) -> Iterator[events.Baseline]:
-        """torch.compile's times that `baselines` did not have."""
-        return iter(())
+    def compile_names(self, classes: Sequence[str], ways: Sequence[str] = ()) -> list[str]:
+        """Which of torch.compile's baselines to time: `ways`, or else both modes in each class."""
+        return []
+
+    def compile(self, name: str, seconds: float | None = None) -> None:
+        """Compile the module for one of them, for at most so many seconds. It needs no lane. Raises
+        TrialError("measure", ...)."""
+
+    def compiled(self, name: str, classes: Sequence[str]) -> events.Baseline:
+        """The time of one of them, beside the baseline of the first class. Raises TrialError("measure", ...)."""
+        raise TrialError("measure", "not_timed", "this device times no torch.compile")
 
     def close(self) -> None:
         """End every process and remove every file of this problem."""

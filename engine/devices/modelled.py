@@ -19,9 +19,13 @@ from engine.evaluate.integrity.process.judge import Judge
 from engine.evaluate.machine import Programs, Workbench
 from engine.evaluate.reference import module_process
 from engine.evaluate.timing.predicted_timing import PredictedTiming
+from engine.executors.memory import USUAL
+from engine.executors.room import Room
 from engine.session import events
 from sol.attainable import KNOWN_ERROR
 from sol.hardware import load
+
+COPIES, PER_RESULT = 3, 24  # of the module's own tensors; bytes for each element of a result
 
 
 class Modelled:
@@ -29,7 +33,8 @@ class Modelled:
 
     kind = "predicted"
     lanes, forms = 1, ("program", "kernel")
-    place, room = "core", None
+    place = "core"
+    room: Room | None = None
     screens = builds_ahead = times_compiled = loads_apart = False
 
     def __init__(self, hardware: str = "h200", *, local_user: bool = False):
@@ -62,8 +67,13 @@ class Modelled:
         """Nothing to do: no GPU runs meanwhile, so no time can be saved."""
 
     def need(self, problem: Problem) -> tuple[int, int]:
-        """Nothing: no GPU holds its data."""
-        return 0, 0
+        """Bytes of this machine's memory that its processes hold, about: the module's own tensors with two copies, and
+        results in float64 on both sides. Only counted where several sessions share a room (engine.devices.registry)."""
+        tensors = problem.graph.tensors
+        own = sum(t.bytes for t in tensors.values() if t.kind != "intermediate")
+        results = sum(tensors[name].elements for name in problem.graph.outputs)
+        need = USUAL + COPIES * own + PER_RESULT * results
+        return need, need
 
     def load(self, problem: Problem, cancelled: Callable[[], bool]) -> None:
         """Nothing: `open` needs no lane either."""

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from engine.devices import SessionRefused
 from engine.evaluate.evaluator import Evaluator
+from engine.executors.memory import machine_bytes
+from engine.executors.room import Room
 from engine.words import count
 from sol.hardware import HardwareError, load
 
@@ -38,9 +40,10 @@ def get(wanted: Evaluator | str, *, local_user: bool = False) -> Evaluator:
     raise SessionRefused("no_device", f"there is no device {wanted!r}; write cuda, or modelled:h200 for a prediction")
 
 
-def several(wanted: str, gpus: str, *, local_user: bool = False) -> list[Evaluator]:
-    """An evaluator for each of several GPUs: `all` of this machine, or a number of them. Of a predicted device, as many
-    as asked. Raises SessionRefused."""
+def several(wanted: str, gpus: str, at_once: int = 1, *, local_user: bool = False) -> list[Evaluator]:
+    """`at_once` evaluators for each of several GPUs: `all` of this machine, or a number of them. Of a predicted device,
+    as many as asked. Those of one GPU share its lane, its memory and its workers, as sessions of the app do. Raises
+    SessionRefused."""
     first = get(wanted, local_user=local_user)
     many = [first]
     if first.kind == "measured":
@@ -56,4 +59,16 @@ def several(wanted: str, gpus: str, *, local_user: bool = False) -> list[Evaluat
         raise SessionRefused("no_device", f"a predicted device has no GPUs to count; write --gpus 1, not {gpus}")
     else:
         many += [get(wanted, local_user=local_user) for _ in range(int(gpus) - 1)]
+    many += [_another(one, local_user) for _ in range(at_once - 1) for one in many]
+    if first.kind == "predicted" and len(many) > 1:
+        room = Room(machine_bytes() // 2)  # of this machine: no GPU holds their data
+        for one in many:
+            one.machine.room = room
     return many
+
+
+def _another(evaluator: Evaluator, local_user: bool) -> Evaluator:
+    """One more evaluator on the same machine."""
+    if evaluator.kind == "measured":
+        return evaluator.machine.evaluator(local_user=local_user)
+    return get(evaluator.name, local_user=local_user)

@@ -50,6 +50,7 @@ class Evaluator(Device):
         self.at_work = True  # from its creation or the first use after `close`, until `close`
         self._workbench: Workbench | None = None
         self._trimming = Lock()  # another session may trim this one, but not while it closes
+        self._apart = Lock()  # its processes work without the GPU's lane, so that nobody else may ask them anything
         self._loaded: tuple[Problem, Loaded | None] | None = None
         self._part: Part | None = None  # of the machine's memory
         self._cancelled: Callable[[], bool] = lambda: False
@@ -128,10 +129,15 @@ class Evaluator(Device):
 
     def trim(self, *, hard: bool = False) -> None:
         """Give back the GPU's memory that no later request needs; with `hard`, also what can be made again. Call it
-        with the GPU's lane."""
-        with self._trimming, contextlib.suppress(TrialError):
-            if self._workbench is not None:
-                self._workbench.trim(hard)
+        with the GPU's lane. A session that compiles meanwhile keeps what it has, which is little."""
+        if not self._apart.acquire(blocking=False):
+            return
+        try:
+            with self._trimming, contextlib.suppress(TrialError):
+                if self._workbench is not None:
+                    self._workbench.trim(hard)
+        finally:
+            self._apart.release()
 
     def _with_room(self, work: Callable[[], T]) -> T:
         """The result of work with the GPU's lane. Beside other sessions, give back afterwards what only this work
@@ -191,20 +197,23 @@ class Evaluator(Device):
         if self.workbench.compile_times is not None:
             yield from self.workbench.compile_times.known(self._compiled_names(classes))
 
-    def compiled(self, classes: Sequence[str]) -> Iterator[events.Baseline]:
-        """torch.compile's times that `baselines` did not know: 20 s to minutes each, then stored for other sessions."""
-        compile_times = self.workbench.compile_times
-        if compile_times is None or self.problem.source_kind != "module":
-            return  # a program without a module has nothing to compile
-        for name in self._compiled_names(classes):
-            if compile_times.read(name) is not None:
-                continue
-            try:
-                yield self.baseline(name, first_baseline(self.problem.graph, classes))
-            except TrialError as e:
-                if self._cancelled():
-                    raise
-                logger.warning("no baseline %s: %s", name, e.reason)
+    def compile_names(self, classes: Sequence[str], ways: Sequence[str] = ()) -> list[str]:
+        """Which of torch.compile's baselines to time: `ways`, or else both modes in each class."""
+        if self.workbench.compile_times is None or self.problem.source_kind != "module":
+            return []  # a program without a module has nothing to compile
+        return list(ways) or self._compiled_names(classes)
+
+    def compile(self, name: str, seconds: float | None = None) -> None:
+        """Compile the module for one of them, unless its time is stored: 10 s to minutes, without the GPU's lane. Only
+        max-autotune, which tries kernels on the GPU, is left to `compiled`. Raises TrialError("measure")."""
+        if self.workbench.compile_times.read(name) is None:
+            with self._apart:
+                self.workbench.programs.timing.compile(name, seconds)
+
+    def compiled(self, name: str, classes: Sequence[str]) -> events.Baseline:
+        """The time of one of them, stored for other sessions. Raises TrialError("measure")."""
+        stored = self.workbench.compile_times.read(name)
+        return stored or self.baseline(name, first_baseline(self.problem.graph, classes))
 
     def baseline(self, name: str, beside: str = "") -> events.Baseline:
         """One of engine.evaluate.reference.baseline_cache.NAMES, timed now (and stored, if the device stores times), in

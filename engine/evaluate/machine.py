@@ -74,8 +74,9 @@ class Programs:
 @dataclass
 class Workbench:
     """A machine with one problem. `programs` handles the form `program`; `others`: handlers of other forms, by name;
-    `compile_times`: the stored torch.compile times of this problem, None if none are taken. `trim(hard)`: give back the
-    GPU's memory that no later request needs; with `hard`, also what can be made again."""
+    `compile_times`: the stored torch.compile times of this problem, None if none are taken (else `programs.timing` is a
+    PairedTiming, which compiles). `trim(hard)`: give back the GPU's memory that no later request needs; with `hard`,
+    also what can be made again."""
 
     programs: Programs
     close: Callable[[], None]

@@ -202,10 +202,10 @@ class Sandbox:
         """The ids of its processes, or of the copy's while one answers."""
         return [p for p in tree.descendants(self._process.pid, self._uid) if p not in self._base]
 
-    def to_all_cores(self) -> None:
-        """It is timed from now on (engine.cores)."""
+    def to_all_cores(self, quiet: bool = True) -> None:
+        """It is timed from now on (engine.cores); without `quiet`, it leaves the quiet cores."""
         if self.alive:
-            cores.everywhere(tree.descendants(self._process.pid, self._uid))
+            cores.everywhere(tree.descendants(self._process.pid, self._uid), quiet)
 
     @property
     def alive(self) -> bool:

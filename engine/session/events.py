@@ -122,10 +122,11 @@ class Covered(Event):
 
 @dataclass(frozen=True)
 class Noted(Event):
-    """A remark of the strategy before its first trial. `code`: class_left_out (no program is written in the class
-    `cls`) | no_program (none covers the module, so only the owner's kernels are tried) | start_from (a program of the
-    module, or of its `region`, in class `cls`, for those who hand in candidates; `program`: its blob). `region`: 0 for
-    the whole module, and in older logs."""
+    """A remark of the strategy before its first trial, or about a time that was not taken. `code`: class_left_out (no
+    program is written in the class `cls`) | no_program (none covers the module, so only the owner's kernels are tried)
+    | start_from (a program of the module, or of its `region`, in class `cls`, for those who hand in candidates;
+    `program`: its blob) | not_timed (the `baseline` of torch.compile has no time). `region`: 0 for the whole module,
+    and in older logs."""
 
     KIND: ClassVar[str] = "noted"
     code: str
@@ -133,6 +134,7 @@ class Noted(Event):
     cls: str = ""
     program: str = ""
     region: int = 0
+    baseline: str = ""
 
 
 @dataclass(frozen=True)

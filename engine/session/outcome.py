@@ -27,7 +27,7 @@ def summary(why: str, journal: Journal, classes: Sequence[str], state: State) ->
     nothing = not journal.of(events.TrialProposed)
     if not by_class and not slower and not nothing:
         return f"{why} No trial gave a correct result."
-    remarks = [note for note in journal.of(events.Noted) if not note.program]  # none about programs to start from
+    remarks = [n for n in journal.of(events.Noted) if not n.program and not n.baseline]  # about the search alone
     notes = [*remarks, *(e for e in journal.of(events.Covered) if e.regions)]
     words = [why, *(f"{note.text.rstrip('.')}." for note in notes)]
     words += [_pytorch_alone(journal, classes)] * nothing

@@ -26,7 +26,8 @@ from engine.executors import Executor, Share
 from engine.session import events, outcome, trial
 from engine.session.journal import Journal
 from engine.session.owner import Control, Owner
-from engine.session.script import profile, turns
+from engine.session.script import compiled, profile, turns
+from engine.session.script.compiled import Compiling
 from engine.session.script.lanes import Job, Lanes
 from engine.session.script.memory import Memory
 from engine.session.script.search import Ending, Search, StrategyChanged, refuse_older
@@ -70,6 +71,7 @@ def run(
     share: Share | None = None,
     executor: Executor | None = None,
     tracer: Callable[..., Any] | None = None,
+    compiling: Compiling | None = None,
 ) -> Iterator[Emitted]:
     """The events of a session, from the end of `history` (seq, event) to SessionEnded. Raises no exception of its own.
 
@@ -82,7 +84,7 @@ def run(
     the strategy's frozen memory of other problems; None: the memory of this machine. `handlers`: answer a script's
     turns (engine.session.script.turns). `strategy`: used in place of the spec's, which then only gives the name.
     `share`: whose session it is, for its turn among others that use the same `executor` (None: that of this process).
-    `tracer`: used in place of engine.trace.trace.
+    `tracer`: used in place of engine.trace.trace. `compiling`: which of torch.compile's times the session takes.
     """
     try:
         spec = spec if isinstance(spec, SessionSpec) else SessionSpec.from_json(spec)
@@ -101,6 +103,7 @@ def run(
     session.lanes = Lanes(session.owner, executor, share)
     session.local_user, session.memory = local_user, Memory(journal, teaches, memory)
     session.strategy, session.tracer = strategy or session.strategy, tracer
+    session.compiling = compiling or session.compiling
     session.earlier = 0.0 if began is None else max(0.0, now() - began)
     yield from session.run()
 
@@ -111,7 +114,7 @@ class _Session:
     local_user = False
     memory: Memory
     lanes: Lanes
-    earlier, tracer = 0.0, None
+    earlier, tracer, compiling = 0.0, None, Compiling()
 
     def __init__(
         self, spec: SessionSpec, device: Any, journal: Journal, control: Control,
@@ -243,7 +246,7 @@ class _Session:
             raise
         yield from self.memory.teach(problem, self.strategy, fold)
         if self.spec.compile and device.times_compiled:
-            yield from self._compiled(problem)
+            yield from compiled.times(device, problem.classes, self.compiling, self.lanes, self.owner, self.journal)
         state = fold.now()
         self.closed = [{"cls": cls, **asdict(stop)} for cls, stop in fold.stops.items()]
         return replace(ending, reason=outcome.summary(ending.reason, self.journal, problem.classes, state))
@@ -253,8 +256,8 @@ class _Session:
         wish = self.device.admit(problem)
         if not wish:
             return
-        began = time.monotonic()
-        yield from self.emit(events.Progress(f"Waiting for the GPU's memory: {wish}", "wait"))
+        began, what = time.monotonic(), "the GPU" if self.device.kind == "measured" else "this machine"
+        yield from self.emit(events.Progress(f"Waiting for {what}'s memory: {wish}", "wait"))
 
         def steps() -> Steps[None]:
             yield Wait(lambda: None if self.device.admit(problem) else True)
@@ -262,7 +265,7 @@ class _Session:
         yield from self.lanes.run([Job(steps(), beside=True)])
         waited = time.monotonic() - began
         self.lanes.spent.waited("memory", waited)
-        yield from self.emit(events.Progress(f"Waited {waited:.1f} s for the GPU's memory; working again", "place"))
+        yield from self.emit(events.Progress(f"Waited {waited:.1f} s for {what}'s memory; working again", "place"))
 
     # ---- the problem ----
 
@@ -377,13 +380,6 @@ class _Session:
             theirs = context.baselines.get(pytorch_class(cls, context.problem.graph))
             if theirs is not None:
                 context.baselines.setdefault(cls, theirs)
-
-    def _compiled(self, problem: Prepared) -> Events:
-        """Time torch.compile, if the device does not know its times yet."""
-        yield from self.emit(events.Progress("Timing torch.compile, which takes minutes", "compiled"))
-        times = self.device.compiled(problem.classes)
-        while (baseline := (yield from self._next(times))) is not None:
-            yield from self.emit(baseline)
 
     def _next(self, times: Iterator[events.Baseline]) -> Logged[events.Baseline | None]:
         return self.lanes.call(lambda: next(times, None), self.device.place, "pytorch")

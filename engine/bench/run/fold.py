@@ -2,13 +2,14 @@
 
     {id, baselines: {name: {ms, cls, ratio, ..}}, beside, limits: {class: ms}, trials: [..], refused, notes,
      coverage: {share, regions, text}, uncovered: [{op, line, reason}],
-     session: {state, code, reason, seconds, ready_s, resumed, best, t}}
+     not_timed: {baseline: why}, session: {state, code, reason, seconds, ready_s, resumed, best, t, cut}}
 
 `ratio` of a baseline is its time over that of the baseline `beside`, by alternation; `ratio` of a trial is the time of
 its own `baseline` over its own, also by alternation. So the speedup over any baseline is a product of ratios of
 adjacent calls (engine.bench.report.speedups). `seconds` of a trial runs from the end of the previous trial to its own
 end, with screening, planning and waiting for builds. `ready_s`: from the start to the search; `t`: the session's end,
-in seconds since the epoch.
+in seconds since the epoch; `cut`: its search ended because of the bench's limit of seconds. `not_timed`: baselines of
+torch.compile without a time.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ from dsl.check.program import check
 from engine.classes import class_of
 from engine.session import events
 from engine.session.fold.view import COUNTING
+from engine.session.script.compiled import NOT_TIMED
 from engine.session.script.steps import Emitted
 
 # The name of torch.compile with TF32 allowed in results since the first bench.
@@ -42,8 +44,14 @@ def row_of(pid: str, log: Sequence[Emitted], blobs: Mapping[str, str]) -> dict[s
         "limits": _limits(reported[0].bounds if reported else {}, trials), "trials": trials,
         "refused": ended.reason if ended.state in ("refused", "failed") else "",
         "notes": [e.event.text for e in of[events.Progress] if e.event.step == "plan"],
+        **_not_timed([e.event for e in of[events.Noted]], baselines),
         **_coverage([e.event for e in of[events.Covered]]), "session": _session(log, of, ended),
     }  # fmt: skip
+
+
+def searching(event: events.Event) -> bool:
+    """Return True for the event at which the search begins."""
+    return isinstance(event, events.Progress) and event.step == "search"
 
 
 def _by_kind(log: Sequence[Emitted]) -> dict[type[events.Event], list[Emitted]]:
@@ -60,6 +68,7 @@ def _session(log: Sequence[Emitted], of: Mapping, ended: events.SessionEnded) ->
         "state": ended.state, "code": ended.code, "reason": ended.reason, "seconds": round(ended.seconds, 2),
         "ready_s": ready,
         "resumed": len(of[events.Resumed]), "best": dict(ended.best), "t": log[-1].t,
+        **({"cut": True} if of[events.Controlled] else {}),
     }  # fmt: skip
 
 
@@ -91,7 +100,7 @@ def _baselines(timed: list[events.Baseline]) -> tuple[dict[str, dict[str, Any]],
     ratios = {beside: 1.0} | {b.name: b.ratio for b in timed if b.ratio is not None and b.beside == beside}
     rows = {}
     for b in timed:
-        name = _NAMES.get(b.name) or (_AS_SHIPPED.get(b.name, b.name) if native_f32 else b.name)
+        name = _name(b.name, native_f32)
         row: dict[str, Any] = {"ms": b.time.ms, "cls": b.cls}
         ratio = ratios.get(b.name)
         if ratio is None and b.ratio is not None and b.beside in ratios:
@@ -100,6 +109,18 @@ def _baselines(timed: list[events.Baseline]) -> tuple[dict[str, dict[str, Any]],
         row |= {"low": b.ratio_low, "high": b.ratio_high} if b.ratio_low is not None and b.beside == beside else {}
         rows[name] = row | ({"note": b.note} if b.note else {})
     return rows, beside
+
+
+def _not_timed(noted: list[events.Noted], baselines: Mapping[str, Any]) -> dict[str, Any]:
+    """{not_timed: {baseline: why it has no time}}, if there are such."""
+    native_f32 = baselines.get("eager", {}).get("cls") == "f32"
+    why = {_name(n.baseline, native_f32): n.text for n in noted if n.code == NOT_TIMED}
+    return {"not_timed": why} if why else {}
+
+
+def _name(name: str, native_f32: bool) -> str:
+    """A baseline's name in results. `native_f32`: the module is in float32."""
+    return _NAMES.get(name) or (_AS_SHIPPED.get(name, name) if native_f32 else name)
 
 
 def _limits(bounds: Mapping[str, float], trials: list[dict[str, Any]]) -> dict[str, float]:

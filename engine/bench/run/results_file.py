@@ -13,6 +13,7 @@ from typing import Any
 
 from engine import atomic_write
 from engine.bench.run import shards
+from engine.bench.run.request import BESIDE
 from engine.bench.run.shards import FAILED, BadResults
 
 
@@ -26,15 +27,17 @@ class ResultsFile:
             return
         contents = shards.read(path)
         theirs = contents["about"].get("sessions", {})
-        if changed := [name for name, value in settings.items() if theirs.get(name) != value]:
-            was = ", ".join(f"{name} {theirs.get(name)!r} there and {settings[name]!r} here" for name in changed)
+        names = dict.fromkeys([*settings, *BESIDE])
+        if changed := [name for name in names if theirs.get(name) != settings.get(name)]:
+            was = ", ".join(f"{name} {theirs.get(name)!r} there and {settings.get(name)!r} here" for name in changed)
             raise BadResults(f"{path} is of sessions with other settings ({was}); name another file")
         self.about, self.problems = contents["about"], contents["problems"]
 
-    def finished(self, module: str) -> bool:
-        """Return True if the problem's session ended. A session that ended by an engine error does not count."""
+    def finished(self, module: str, sha256: str = "") -> bool:
+        """Return True if the problem's session ended. A session that ended by an engine error does not count, and none
+        on another text. `sha256`: of the problem's text, if its row has it."""
         row = self.problems.get(module)
-        return row is not None and row["session"]["state"] != FAILED
+        return row is not None and row["session"]["state"] != FAILED and row.get("sha256", "") == sha256
 
     def put(self, module: str, row: dict[str, Any]) -> None:
         self.problems[module] = row

@@ -13,6 +13,7 @@ import threading
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from urllib.parse import quote
 
 from engine.bench.run import fold, shards
 from engine.bench.run.ahead import LookAhead
@@ -32,18 +33,22 @@ class TimeIsUp(BaseException):
     a later call continues."""
 
 
-def run(request: Request, evaluators: Sequence[Evaluator], out: Path | None, say: Callable[[str], None]) -> ResultsFile:
+def run(
+    request: Request, evaluators: Sequence[Evaluator], out: Path | None, say: Callable[[str], None], at_once: int = 1
+) -> ResultsFile:
     """Run every session that the results file lacks, as many at a time as there are evaluators. `say` gets a line for
-    each trial and each end. Raises BadResults, BadSpec, OSError."""
+    each trial and each end. `at_once`: evaluators on each GPU; with several, nothing is prepared ahead. Raises
+    BadResults, BadSpec, OSError."""
     results = ResultsFile(out, request.settings)
-    results.about |= about(evaluators[0], len(evaluators)) | {
+    results.about |= about(evaluators[0], len(evaluators) // at_once) | {
         "memory": "this repository's results without those of the problem itself", "teaches": False,
     }  # fmt: skip
-    todo = [module for module in request.problems if not results.finished(module)]
+    results.about |= {"at_once": at_once} if at_once > 1 else {}
+    todo = [module for module in request.problems if not results.finished(module, request.sha256(module))]
     if len(evaluators) > 1:  # so that no long one is left for the end
         known = shards.weights()
         todo.sort(key=lambda module: -known.get(module, 0.0))
-    bench = _Bench(request, todo, results, say)
+    bench = _Bench(request, todo, results, say, ahead=at_once == 1)
     threads = [threading.Thread(target=bench.work, args=(evaluator,), daemon=True) for evaluator in evaluators]
     try:
         for thread in threads:
@@ -84,10 +89,13 @@ def frozen_memory(spec: SessionSpec, evaluator: Evaluator, pid: str) -> str:
 
 
 class _Bench:
-    """`todo`: modules that no session has taken yet. `errors`: of sessions that broke; `late`: the time was over."""
+    """`todo`: modules that no session has taken yet. `ahead`: each player prepares its next one. `errors`: of sessions
+    that broke; `late`: the time was over."""
 
-    def __init__(self, request: Request, todo: list[str], results: ResultsFile, say: Callable[[str], None]):
-        self.request, self.todo, self.results, self._say = request, todo, results, say
+    def __init__(
+        self, request: Request, todo: list[str], results: ResultsFile, say: Callable[[str], None], ahead: bool
+    ):  # fmt: skip
+        self.request, self.todo, self.results, self._say, self.ahead = request, todo, results, say, ahead
         self.until = time.monotonic() + request.seconds
         self.stop, self.late = threading.Event(), False
         self.errors: list[BaseException] = []
@@ -132,11 +140,10 @@ class _Bench:
         with self._lock:
             self.results.put(module, row)
 
-    def look_at_the_clock(self) -> tuple:
-        """Act as the owner of a session, who sends no commands until the time is over."""
+    def look_at_the_clock(self) -> None:
+        """Raises TimeIsUp."""
         if self.stop.is_set() or time.monotonic() >= self.until:
             raise TimeIsUp
-        return ()
 
 
 class _Player:
@@ -154,27 +161,32 @@ class _Player:
         pid, spec = bench.request.problems[module], bench.request.session(module)
         memory = frozen_memory(spec, self.evaluator, pid)
         log = SessionLog(self._beside(module), spec, memory)
+        owner = _Owner(bench, log)
         self._warm()
         finished = False
         try:
             session = sessions.run(
                 spec, device=self.evaluator, history=log.history, read_blob=log.blobs.__getitem__,
-                control=bench.look_at_the_clock, began=time.time() - log.seconds, local_user=True, teaches=False,
-                memory=memory,
+                control=owner.commands, began=time.time() - log.seconds, local_user=True, teaches=False,
+                memory=memory, compiling=bench.request.compiling,
             )  # fmt: skip
             for emitted in session:
                 log.add(emitted)
-                if isinstance(emitted.event, events.Progress) and emitted.event.step == "search":
+                if fold.searching(emitted.event):
                     self._look_ahead()
                 if line := _line(module, emitted.event):
                     bench.say(line)
-            bench.put(module, fold.row_of(pid, log.emitted, log.blobs))
+            sha256 = bench.request.sha256(module)
+            row = fold.row_of(pid, log.emitted, log.blobs) | ({"sha256": sha256} if sha256 else {})
+            bench.put(module, row)
             finished = True
         finally:
             log.close(finished=finished)
             self.ahead.end()
 
     def _look_ahead(self) -> None:
+        if not self.bench.ahead:
+            return
         following = self.bench.reserve(self)
         if following is not None:
             spec = self.bench.request.session(following)
@@ -182,9 +194,9 @@ class _Player:
             self.ahead.begin(spec, frozen_memory(spec, self.evaluator, pid))
 
     def _beside(self, module: str) -> Path | None:
-        """The path of a session's log."""
+        """The path of a session's log. A module in a folder has a / in its name, which becomes %2F."""
         path = self.bench.results.path
-        return None if path is None else path.with_name(f"{path.name}.{module}.session")
+        return None if path is None else path.with_name(f"{path.name}.{quote(module, safe='')}.session")
 
     def _warm(self) -> None:
         """Let the workers of the next session import while this one ends, as the app's engine does."""
@@ -192,6 +204,35 @@ class _Player:
 
         warm_tracing(local_user=True)
         self.evaluator.warm()
+
+
+class _Owner:
+    """Who starts a session of the bench: sends no commands until the time is over, and ends a search that takes longer
+    than the request allows by a budget of the trials that it has. A search that has no right one yet gets the time once
+    more, and every search has at least one trial."""
+
+    def __init__(self, bench: _Bench, log: SessionLog):
+        self.bench, self.log = bench, log
+        self._searched: float | None = None  # when the search began, by the monotonic clock
+        self._ended = any(isinstance(e.event, events.Controlled) for e in log.emitted)
+
+    def commands(self) -> tuple:
+        self.bench.look_at_the_clock()
+        most = self.bench.request.search_seconds
+        if most is None or self._ended:
+            return ()
+        if self._searched is None:
+            began = next((e.t for e in self.log.emitted if fold.searching(e.event)), None)
+            if began is not None:  # in a session that goes on, some time ago
+                self._searched = time.monotonic() - (self.log.emitted[-1].t - began)
+        spent = 0.0 if self._searched is None else time.monotonic() - self._searched
+        if spent < most or (spent < 2 * most and not self._of(events.TrialJudged)):
+            return ()
+        self._ended = True
+        return (("budget", {"trials": max(1, self._of(events.TrialProposed))}),)
+
+    def _of(self, kind: type[events.Event]) -> int:
+        return sum(isinstance(e.event, kind) for e in self.log.emitted)
 
 
 def _line(module: str, event: events.Event) -> str:

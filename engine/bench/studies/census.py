@@ -27,6 +27,8 @@ from engine.devices import Problem, SessionRefused
 from engine.evaluate.timing import gpu_condition
 from engine.strategies.planner.regions.coverage import shares
 from engine.strategies.problem import Prepared
+from engine.suite import folder as folders
+from engine.suite.folder import natural, problems
 from engine.trace import trace, warm
 from sol.attainable import predict_eager
 from sol.bounds import pytorch_class
@@ -36,17 +38,6 @@ from sol.report import report
 
 OUTCOMES = ("whole", "part", "pytorch", "refused")
 _QUOTED = re.compile(r", `[^`]*`,(?= )")  # the text of a line, which a refusal quotes after its number
-
-
-def problems(folder: Path) -> dict[str, Path]:
-    """{level3/9_ResNet18: its file}, in the order of the numbers in their names."""
-    paths = (p for p in folder.rglob("*.py") if not p.name.startswith("_"))
-    named = {str(p.relative_to(folder).with_suffix("")): p for p in paths}
-    return {name: named[name] for name in sorted(named, key=_natural)}
-
-
-def _natural(name: str) -> list[tuple[int, str]]:
-    return [(int(part), "") if part.isdigit() else (0, part) for part in re.split(r"(\d+)", name)]
 
 
 def row_of(source: str, hw: Hardware, classes: tuple[str, ...]) -> dict[str, Any]:
@@ -177,7 +168,7 @@ def run(folder: Path, out: Path | None, chosen: Iterable[str], args: argparse.Na
         rows[name] = row_of(source, hw, tuple(args.classes))
         print(line(name, rows[name]), flush=True)
         if out is not None:
-            ordered = {n: rows[n] for n in sorted(rows, key=_natural)}
+            ordered = {n: rows[n] for n in sorted(rows, key=natural)}
             atomic_write.write_results(out, about | {"summary": summary(ordered), "problems": ordered})
     return rows
 
@@ -195,7 +186,7 @@ def main(argv: list[str] | None = None) -> int:
     parser.add_argument("--again", action="store_true", help="plan the problems of the file again")
     args = parser.parse_args(argv)
     words = [w for w in args.only.split(",") if w]
-    chosen = [n for n in problems(args.folder) if not words or any(w in n for w in words)]
+    chosen = folders.chosen(list(problems(args.folder)), tuple(words))
     if not chosen:
         print(f"error: no Python file below {args.folder} has such a name", file=sys.stderr)
         return 2

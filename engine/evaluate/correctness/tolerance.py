@@ -18,7 +18,8 @@ exception: a module can amplify rounding (a clamp that cuts most of a large sum 
 few elements that still carry the sum's error). If PyTorch itself, in the same class and on the same inputs, exceeds the
 table, the table asks for more than the class can give, and twice PyTorch's error is the bound instead. The same holds
 for range: if PyTorch in the class has NaN or Inf where the reference has none (a product of two large activations
-exceeds f16), a program may have twice as many such elements, and the others are compared.
+exceeds f16), a program may have twice as many such elements, and the others are compared: by the table, or by twice the
+error of PyTorch's finite elements if that is larger. It is never the stricter bound, because it is of fewer elements.
 
 The exception ends where a module turns rounding into noise (a system that is nearly singular, a chain that is chaotic):
 from an own error of PyTorch's of MEANINGLESS on, twice it would accept results that have little to do with the right
@@ -170,9 +171,9 @@ def verdict(cls: str, c: Comparison, pytorch: PyTorchError | None = None) -> str
     if c.unexpected > PYTORCH_FACTOR * beyond:
         words = f"{c.unexpected:,} of {c.elements:,} elements are NaN or Inf where the reference is not"
         return words + (f" (PyTorch's own in class {cls}: {beyond:,})" if beyond else "")
-    own = pytorch if pytorch is not None and not pytorch.unexpected else None
     if says_nothing(pytorch):
         return None
+    own = pytorch if pytorch is not None and _tells(pytorch) else None
     if not isfinite(c.error) or c.error > _allowed(t.error, own and own.error):
         allowed, why = bound(cls, pytorch)
         limit = f"{allowed:.2g}, {why}" if why else f"the tolerance of {cls}, {t.error:.2g}"
@@ -180,7 +181,7 @@ def verdict(cls: str, c: Comparison, pytorch: PyTorchError | None = None) -> str
     if not isfinite(c.max_error) or c.max_error > _allowed(t.max_error, own and own.max_error):
         worst = f"the worst element is off by {c.max_error:.2g} times a typical one"
         return f"{worst}; {cls} allows {t.max_error:.2g}{_beside(own and own.max_error)}"
-    if own is not None and c.error > max(FLOOR, PYTORCH_FACTOR * own.error):
+    if own is not None and not own.unexpected and c.error > max(FLOOR, PYTORCH_FACTOR * own.error):
         return f"relative error {c.error:.2g} is more than twice PyTorch's own, {own.error:.2g}, in class {cls}"
     return None
 
@@ -193,11 +194,16 @@ def says_nothing(pytorch: PyTorchError | None) -> bool:
     return pytorch.error == 0 if pytorch.unexpected else pytorch.error >= MEANINGLESS
 
 
+def _tells(pytorch: PyTorchError) -> bool:
+    """Return True if PyTorch's own error may loosen the table. Noise does, in `says_nothing`, but not beside NaN."""
+    return not pytorch.unexpected or pytorch.error < MEANINGLESS
+
+
 def bound(cls: str, pytorch: PyTorchError | None = None) -> tuple[float, str]:
     """The largest `error` that `verdict` accepts, and the source of that bound in words; "" if it is the class's
     own."""
     table = TOLERANCES[cls].error
-    if pytorch is None or pytorch.unexpected:
+    if pytorch is None or not _tells(pytorch) or (pytorch.unexpected and pytorch.error <= table):
         return table, ""
     twice = PYTORCH_FACTOR * pytorch.error
     strictest = max(FLOOR, twice) if pytorch.error <= table else twice

@@ -1,7 +1,7 @@
 """The confined process of the pasted module: computes its reference, its own errors and its own times.
 
-Answers requests of engine.evaluate.reference.module_process, one at a time: open, compute, error, baseline_open,
-baseline_sample, trim, adopt. It never sees a candidate.
+Answers requests of engine.evaluate.reference.module_process, one at a time: open, compute, error, compile,
+baseline_open, baseline_sample, trim, adopt. It never sees a candidate.
 """
 
 from __future__ import annotations
@@ -14,9 +14,10 @@ from typing import Any
 
 from engine.evaluate import shared_memory
 from engine.evaluate.correctness import inputs as data
+from engine.evaluate.reference.compiling import Compiled
 from engine.evaluate.reference.module_clock import ModuleClock
 from engine.evaluate.reference.module_state import WrittenState, copied, get, own_tensors, settle
-from engine.evaluate.reference.pytorch_times import Baseline, argument_sets
+from engine.evaluate.reference.pytorch_times import Baseline, argument_sets, compiled_ahead
 from engine.evaluate.reference.right_results import RightResults
 from engine.evaluate.shared_memory import Block, NotShared
 from engine.evaluate.shared_tensors import Slot, tensor_at
@@ -95,6 +96,7 @@ class Held:
                 raise Bad("unsteady", f"{name} has another shape or type than when the module was traced.")
         self.right = RightResults(self)
         self.block: Block | None = None  # in which results are laid, instead of the host's memory
+        self.compiled: dict[str, Compiled] = {}  # by the name of its baseline: the last one that was compiled ahead
         self.baselines: list[Baseline] = []  # the open ones: the one that is timed, and one beside it
         self.clock = ModuleClock(self)
         self.host_clock = bool(message.get("host_clock"))
@@ -206,18 +208,33 @@ class Held:
 
     # ---- PyTorch's own time ----
 
-    def do_baseline_open(self, name: str, seed: int, beside: str) -> dict:
+    def do_compile(self, name: str) -> dict:
+        """Compile for a baseline that is opened later. Runs nothing on the GPU, and takes none of its memory for
+        inputs."""
+        self._own_model()
+        self.compiled = {}
+        self.state.restorer(self.model, self.own, [self.inputs])(0)
+        compiled = compiled_ahead(name, self.model, self.inputs, self.device)
+        self.compiled = {} if compiled is None else {name: compiled}
+        return {}
+
+    def _own_model(self) -> None:
+        """Close the open baselines, and give the module its own parameters."""
         if self.device != "cuda" and not self.host_clock:
             raise Bad("no_cuda", "Times are taken on a GPU only.")
         self.baselines = []
-        self._forget()
         for t in self.graph.tensors.values():
             if t.kind == "parameter" and t.name in self.own:
                 get(self.model, t.path).data = self.own[t.name]
+
+    def do_baseline_open(self, name: str, seed: int, beside: str) -> dict:
+        self._own_model()
+        self._forget()
         sets, timer = argument_sets(self.graph, self.inputs, self.own, seed, self.device), clock(self.device)
         restore = self.state.restorer(self.model, self.own, sets)
         for way in filter(None, (name, beside)):
-            self.baselines.append(Baseline(way, self.model, self.graph, sets, self.device, timer, restore))
+            compiled = self.compiled.get(way)
+            self.baselines.append(Baseline(way, self.model, self.graph, sets, self.device, timer, restore, compiled))
         if self.device == "cuda":
             self.torch.cuda.synchronize()
         return {"cls": self.baselines[0].cls, "note": self.baselines[0].note}

@@ -117,6 +117,7 @@ class Reference:
         self.init: list | None = None  # arguments of the module's constructor, if they are plain
         self.order: list[dict] = []  # of forward: {"tensor": name} | {"value": v}
         self.lost = 0  # number of replaced children
+        self.compile_seconds = COMPILE_SECONDS
         self.block: object = None  # of whom the child has the block in which it lays its results
 
     # ---- life ----
@@ -307,12 +308,15 @@ class Reference:
 
     def pytorch_error(
         self, family: str, seed: int, cls: str, rows: int | None = None, *, apart: bool = False
-    ) -> PyTorchError:
+    ) -> PyTorchError | None:
         """PyTorch's error in class f32 | tf32 | f16 | bf16 | fp8 on the same data. On CUDA: TF32 allowed, or autocast.
         On a CPU: autocast for f16 and bf16, and for tf32 each product's operands truncated as on Hopper. For fp8, which
         PyTorch does not have: see engine.evaluate.reference.pytorch_classes. `apart`: compare the parts of a family
-        (engine.evaluate.correctness.operands.parts), as for raw kernels."""
+        (engine.evaluate.correctness.operands.parts), as for raw kernels. None where the reference itself is in that
+        class, for want of memory or time: PyTorch differs from it by nothing, which is no measure of a program."""
         ok = self._ask("validate", "error", family=family, seed=seed, cls=cls, rows=rows, apart=apart)
+        if ok.get("precision") == "as written" or (ok.get("precision"), cls) == ("f32", "f32"):
+            return None
         unexpected = ok.get("unexpected")
         return PyTorchError(
             _number(ok.get("error")), _number(ok.get("max_error")), unexpected if isinstance(unexpected, int) else 0
@@ -320,10 +324,21 @@ class Reference:
 
     # ---- PyTorch's speed ----
 
+    def compile(self, name: str, seconds: float | None = None) -> None:
+        """Compile the module for a baseline of torch.compile, on the cores of builds, for at most so many seconds; the
+        same limit holds for what `baseline_open` compiles. Runs nothing on a GPU. Raises TrialError."""
+        self.compile_seconds = seconds or COMPILE_SECONDS
+        if self._box is not None:
+            self._box.to_all_cores(quiet=False)
+        try:
+            self._ask("measure", "compile", self.compile_seconds, name=name)
+        finally:
+            self.to_all_cores()
+
     def baseline_open(self, name: str, seed: int = 0, beside: str = "") -> tuple[str, str]:
         """Prepare a baseline (baseline_cache.NAMES) for timing, CUDA only, and another one `beside` it. Returns the
         precision class of the first, and a note."""
-        limit = COMPILE_SECONDS if name.startswith("compile") else None
+        limit = self.compile_seconds if name.startswith("compile") else None
         ok = self._ask("measure", "baseline_open", limit, name=name, seed=seed, beside=beside)
         return str(ok.get("cls"))[:8], str(ok.get("note"))[:200]
 

@@ -12,13 +12,13 @@ from typing import Any
 
 from engine.evaluate.correctness import inputs as data
 from engine.evaluate.reference.baseline_cache import parts
+from engine.evaluate.reference.compiling import Compiled
 from engine.evaluate.reference.pytorch_classes import HALF, casting, permitted
 from engine.evaluate.timing.samples import input_sets
 from engine.trace import child
 from engine.trace.load import Bad
 from sol.graph import OpGraph
 
-MODES = {"compile": "default", "compile_max": "max-autotune"}  # torch.compile's
 WORDS = {"eager": "as PyTorch ships it", "compile": "torch.compile", "compile_max": "torch.compile, max-autotune"}
 
 
@@ -46,11 +46,11 @@ def argument_sets(
 class Baseline:
     """One mode. `cls`: the precision class that it computes in; `note`: its description. Inputs rotate through `sets`;
     `timer`: see engine.evaluate.timing.samples. `restore(at)`: puts back what a call on set number `at` changes, before
-    each call and outside of its time."""
+    each call and outside of its time. `compiled`: the module, if it was compiled before (`compiled_ahead`)."""
 
     def __init__(
         self, name: str, model: Any, graph: OpGraph, sets: list[list[Any]], device: str, timer: Any,
-        restore: Callable[[int], None] = lambda at: None,
+        restore: Callable[[int], None] = lambda at: None, compiled: Compiled | None = None,
     ):  # fmt: skip
         try:
             self.way, self.wanted = parts(name)
@@ -58,7 +58,7 @@ class Baseline:
             raise Bad("unknown_baseline", str(e)) from None
         self.sets, self.device, self.timer, self.turn = sets, device, timer, 0
         self.restore = restore
-        self.model = model if self.way == "eager" else _compiled(model, MODES[self.way])
+        self.model = model if self.way == "eager" else (compiled or Compiled(model, self.way)).model
         self.cls = self._class(graph)
         also = {"tf32": "TF32 allowed", "f16": "its casts timed", "bf16": "its casts timed"}.get(self.wanted or "", "")
         words = "torch.autocast" if self.way == "eager" and self.wanted in HALF else WORDS[self.way]
@@ -102,14 +102,17 @@ class Baseline:
         self.restore(self.turn % len(self.sets))
 
 
-def _compiled(model: Any, mode: str) -> Any:
-    """torch.compile in this process, because its own pool of compilers would exceed the sandbox's limit of
-    processes."""
-    import os
-
+def compiled_ahead(name: str, model: Any, arguments: Sequence[Any], device: str) -> Compiled | None:
+    """The module, compiled for a baseline of torch.compile and not run; None for one that can only be compiled when it
+    runs."""
+    way, wanted = parts(name)
+    if way == "eager":
+        return None
     import torch
 
-    child.allow_compilers()
-    os.environ["TORCHINDUCTOR_COMPILE_THREADS"] = "1"
-    torch._dynamo.reset()
-    return torch.compile(model, mode=mode, fullgraph=False, dynamic=False)
+    compiled = Compiled(model, way)
+    if not compiled.ahead:
+        return None
+    with permitted(wanted), torch.no_grad(), casting(wanted, device):
+        child.stage("forward", lambda: compiled.compile(lambda: compiled.model(*arguments)))
+    return compiled

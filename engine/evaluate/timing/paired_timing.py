@@ -55,6 +55,13 @@ class PairedTiming:
         ratio = paired_ratio(pairs) if pairs else (None, None, None)
         return events.Baseline(name, cls, self._measurement(samples, before, unsteady), note, beside, *ratio)
 
+    def compile(self, name: str, seconds: float | None = None) -> None:
+        """Compile the module for one of torch.compile's baselines, which `baseline` then finds ready. It needs no lane.
+        Raises TrialError("measure")."""
+        if self.reference is not None:
+            self._open = ()
+            self.reference.compile(name, seconds)
+
     def _baseline(self, beside: str) -> tuple[list[Sample], list[tuple[float, float]]]:
         """(samples of the open baseline, ms of pairs with the one beside it)."""
         samples, pairs = [], []

@@ -1,13 +1,18 @@
 """torch.compile's times are taken once a module, GPU and driver, read back in later sessions, and asked for by name."""
 
+import time
+from dataclasses import replace
+
 import pytest
 
+from engine.bench.run.fold import row_of
 from engine.build.cache import Cache
-from engine.devices import Problem
+from engine.devices import Problem, TrialError
 from engine.evaluate.reference import compile_times as compiled
 from engine.evaluate.reference.baseline_cache import NAMES, parts
 from engine.session import events
 from engine.session.runner import run
+from engine.session.script.compiled import Compiling
 from engine.session.spec import BadSpec
 from tests.engine.counting import CountingDevice, spec
 from tests.engine.graphs import linear
@@ -65,21 +70,73 @@ def test_a_name_is_a_way_and_a_class():
 
 
 class Compiles(CountingDevice):
+    """`fails`: the baseline that cannot be compiled in the given seconds."""
+
     times_compiled = True
 
-    def compiled(self, classes):
-        self.asked["compiled", *classes] += 1
-        yield TIMED
+    def __init__(self, fails=""):
+        super().__init__()
+        self.fails, self.steps = fails, []
+
+    def compile_names(self, classes, ways=()):
+        return list(ways) or [f"compile_{cls}" for cls in classes]
+
+    def compile(self, name, seconds=None):
+        self.steps.append(("compile", name, seconds))
+        if name == self.fails:
+            raise TrialError("measure", "reference_time_limit", "it did not end in time")
+
+    def compiled(self, name, classes):
+        self.steps.append(("time", name, *classes))
+        return replace(TIMED, name=name)
 
 
 def test_a_session_times_them_when_its_search_is_over_and_only_when_asked():
     for asked in (False, True):
         device = Compiles()
         log = [e.event for e in run(spec(compile=asked), device=device)]
-        places = [i for i, e in enumerate(log) if isinstance(e, events.Baseline) and e.name == "compile_tf32"]
-        assert len(places) == device.asked["compiled", "f16"] == asked
+        places = [i for i, e in enumerate(log) if isinstance(e, events.Baseline) and e.name == "compile_f16"]
+        assert device.steps == [("compile", "compile_f16", None), ("time", "compile_f16", "f16")] * asked
         last = max(i for i, e in enumerate(log) if isinstance(e, events.TrialJudged))
-        assert all(i > last for i in places) and log[-1].state == "done"
+        assert len(places) == asked and all(i > last for i in places) and log[-1].state == "done"
+
+
+def test_one_that_cannot_be_compiled_in_its_time_is_named_and_the_others_are_timed():
+    device, ways = Compiles(fails="compile"), ("compile", "compile_tf32")
+    log = list(run(spec(compile=True), device=device, compiling=Compiling(ways, 90.0)))
+    (remark,) = [e.event for e in log if isinstance(e.event, events.Noted) and e.event.baseline]
+    assert (remark.code, remark.baseline) == ("not_timed", "compile")
+    assert remark.text == "compile was not timed: it did not end in time"
+    assert device.steps == [("compile", "compile", 90.0), ("compile", "compile_tf32", 90.0),
+                            ("time", "compile_tf32", "f16")]  # fmt: skip
+    end = log[-1].event
+    assert end.state == "done" and "not timed" not in end.reason
+    row = row_of("L1/1", log, {name: text for e in log for name, text in e.blobs.items()})
+    assert list(row["not_timed"]) == ["compile"] and "compile" in row["baselines"]
+
+
+def test_a_session_that_goes_on_takes_no_time_twice():
+    device, ways = Compiles(fails="compile"), ("compile", "compile_tf32")
+    log = list(run(spec(compile=True), device=device, compiling=Compiling(ways)))
+    texts = {name: text for e in log for name, text in e.blobs.items()}
+    cut = [(i, e.event) for i, e in enumerate(log[:-1], 1)]
+    device.steps.clear()
+    list(run(spec(compile=True), device=device, history=cut, read_blob=texts.__getitem__, compiling=Compiling(ways)))
+    assert device.steps == []
+
+
+def test_one_that_is_stopped_while_it_compiles_ends_as_stopped():
+    commands = []
+
+    class Stops(Compiles):
+        def compile(self, name, seconds=None):
+            commands.append(("stop", {}))
+            time.sleep(0.2)  # until the session hears it
+            raise TrialError("measure", "reference_cancelled", "stopped")
+
+    control = lambda: [commands.pop()] if commands else []  # noqa: E731
+    log = list(run(spec(compile=True), device=Stops(), control=control))
+    assert log[-1].event.state == "stopped" and not any(getattr(e.event, "baseline", "") == "compile_f16" for e in log)
 
 
 def test_whether_to_compile_is_yes_or_no():

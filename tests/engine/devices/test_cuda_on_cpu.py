@@ -354,3 +354,29 @@ def test_a_form_that_the_machine_does_not_run_ends_the_trial_with_a_reason(devic
 def test_nothing_is_open_before_it_is_opened(device):
     with pytest.raises(RuntimeError, match="no problem is open"):
         device.build(candidate(PROGRAM, generated(RIGHT)))
+
+
+def test_while_a_session_compiles_beside_the_lane_another_one_cannot_ask_its_processes(device, monkeypatch):
+    import threading
+
+    device.open(Problem(MODULE, "module", trace(MODULE, local_user=True).graph, 3), lambda: False)
+    begun, go_on, asked = threading.Event(), threading.Event(), []
+
+    def compiles(name, seconds):
+        asked.append((name, seconds))
+        begun.set()
+        assert go_on.wait(20)
+
+    monkeypatch.setattr(device.workbench.programs.timing, "compile", compiles)
+    monkeypatch.setattr(device.workbench, "trim", lambda hard: asked.append("trim"))
+    thread = threading.Thread(target=device.compile, args=("compile_tf32", 90.0))
+    thread.start()
+    assert begun.wait(20)
+    device.trim(hard=True)  # at once
+    assert asked == [("compile_tf32", 90.0)]
+    go_on.set()
+    thread.join()
+    device.trim(hard=True)
+    assert asked[1:] == ["trim"]
+    assert device.compile_names(["tf32"], ("compile", "compile_tf32")) == ["compile", "compile_tf32"]
+    assert device.compile_names(["tf32"]) == ["compile_tf32", "compile_max_tf32"]

@@ -106,7 +106,15 @@ def test_a_module_that_amplifies_rounding_is_held_to_twice_pytorchs_own_error():
     assert "PyTorch's own is" in verdict("f16", compare(low, right), own)
 
 
-def test_pytorchs_error_excuses_nothing_where_it_is_nan_itself():
+def test_beside_nan_of_its_own_pytorchs_finite_elements_loosen_the_table_and_never_tighten_it():
+    """Some rows of scores leave f16 before a softmax, so that they are NaN in PyTorch; the others amplify rounding."""
+    own = PyTorchError(0.02, 0.3, unexpected=3)
+    assert verdict("f16", Comparison(0.03, 0.5), own) is None and "above" in verdict("f16", Comparison(0.05, 0.5), own)
+    exact = PyTorchError(1e-4, 1e-3, unexpected=3)
+    assert verdict("f16", Comparison(5e-4, 1e-3), exact) is None
+
+
+def test_noise_excuses_nothing_where_it_is_nan_itself():
     assert verdict("f16", Comparison(0.5, 2.0), PyTorchError(0.4, 2.0, unexpected=3))
 
 
@@ -121,7 +129,8 @@ TABLE = TOLERANCES["f16"].error
         (PyTorchError(TABLE / 8, 1e-3), TABLE / 4, TWICE),
         (PyTorchError(TABLE / 1.5, 1e-3), TABLE, ""),
         (PyTorchError(0.0, 0.0), FLOOR, "what the order of f32 sums leaves"),
-        (PyTorchError(1.5 * TABLE, 1e-3, unexpected=1), TABLE, ""),
+        (PyTorchError(1.5 * TABLE, 1e-3, unexpected=1), 3 * TABLE, TWICE),
+        (PyTorchError(0.5 * TABLE, 1e-3, unexpected=1), TABLE, ""),
     ],
 )
 def test_the_bound_that_is_named_is_the_one_that_decides(own, largest, why):

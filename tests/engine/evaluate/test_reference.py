@@ -180,3 +180,18 @@ def test_tf32_that_pytorch_was_allowed_and_did_not_use_is_none_of_the_class():
     assert 2e-4 < reply["error"] < 2e-3  # that of rounded operands
     assert module.error("normal", 1, "f32", None, False)["error"] < 1e-6
     assert torch.get_float32_matmul_precision() == "highest"
+
+
+def test_pytorch_has_no_error_of_its_own_where_the_reference_is_no_finer_than_the_class():
+    """Too many FLOPs for float64 on a CPU. PyTorch differs from such a reference by nothing: no program could be
+    right to twice that."""
+    source = """
+import torch
+class Model(torch.nn.Module):
+    def forward(self, x): return x @ x
+def get_inputs(): return [torch.randn(3136, 3136)]
+"""
+    with Reference(problem(source)) as reference:
+        assert reference.compute("normal", 2).precision == "f32"
+        assert reference.pytorch_error("normal", 2, "f32") is None
+        assert reference.pytorch_error("normal", 2, "tf32").error > 1e-5
