@@ -256,7 +256,7 @@ class _Session:
         wish = self.device.admit(problem)
         if not wish:
             return
-        began, what = time.monotonic(), "the GPU" if self.device.kind == "measured" else "this machine"
+        began, what = time.monotonic(), "this machine" if self.device.place == "core" else "the GPU"
         yield from self.emit(events.Progress(f"Waiting for {what}'s memory: {wish}", "wait"))
 
         def steps() -> Steps[None]:
