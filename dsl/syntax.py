@@ -40,7 +40,7 @@ from dsl.tree import (
 __all__ = ["ProgramError", "ProgramNode", "parse"]
 
 MAX_CHARS = 65_536
-MAX_TOKENS = 2_048
+MAX_TOKENS = 4_096  # a program of 80 products with every choice written out
 MAX_DEPTH = 48  # of brackets and of an epilogue's expression tree: later passes recurse over it
 MAX_DIGITS = 20  # enough for a float as Python prints it: 0.0005422996120143402
 MAX_ERRORS = 8
@@ -213,6 +213,11 @@ def _too_deep(span: Span) -> Diagnostic:
     return Diagnostic("E002", f"this nests deeper than {MAX_DEPTH} levels", span, help="split it over two stages")
 
 
+def words(text: str) -> int:
+    """The number of words and signs, which a program may have MAX_TOKENS of."""
+    return len(_TOKENS.findall(text))
+
+
 def _limits(text: str) -> int:
     """The number of words and signs. Raises ProgramError if the text exceeds a limit."""
     if len(text) > MAX_CHARS:
@@ -223,10 +228,10 @@ def _limits(text: str) -> int:
                 )
             ]
         )
-    tokens = _TOKENS.findall(text)
-    if len(tokens) > MAX_TOKENS:
+    size = words(text)
+    if size > MAX_TOKENS:
         raise ProgramError(
-            [Diagnostic("E002", f"the program has {len(tokens):,} words and signs; at most {MAX_TOKENS:,} are read")]
+            [Diagnostic("E002", f"the program has {size:,} words and signs; at most {MAX_TOKENS:,} are read")]
         )
     depth = 0
     for m in _SHAPE.finditer(text):
@@ -244,7 +249,7 @@ def _limits(text: str) -> int:
         depth += 1 if c in "([{" else -1
         if depth > MAX_DEPTH:
             raise ProgramError([_too_deep(_at(text, m.start()))])
-    return len(tokens)
+    return size
 
 
 # ---- error messages ----

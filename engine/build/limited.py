@@ -14,11 +14,19 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from engine import processes
+from engine.executors.local import cores_here
 
 SECONDS = 120.0
 MEMORY = 6 << 30  # resident bytes over all passes; a plain sm_90a unit peaks at 3.4 GB, tf32 through registers at 4.0
+UNIT_BYTES = 8 << 30  # of a machine's memory for each nvcc at once
 LOG_LINES = 24
 LOOK = 0.1  # seconds between two looks at a compiler's memory
+
+
+def nvcc_at_once() -> int:
+    """As many as there are cores and memory for, at least one and at most 32: 3 on a machine of 24 GB."""
+    memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    return max(1, min(32, cores_here(), round(memory / UNIT_BYTES)))
 
 
 class BuildError(Exception):

@@ -7,7 +7,6 @@ import heapq
 import itertools
 import json
 import logging
-import os
 import tempfile
 import threading
 import time
@@ -18,22 +17,16 @@ from dsl.lower import Source
 from engine.build import nvcc, toolchain
 from engine.build.cache import Cache, content_key
 from engine.build.cute import Built, CuteBuilder, lookup, module_key
-from engine.build.limited import SECONDS, BuildError
+from engine.build.limited import SECONDS, BuildError, nvcc_at_once
+from engine.executors.local import cores_here
 
 log = logging.getLogger(__name__)
 
-UNIT_BYTES = 8 << 30  # of a machine's memory for each nvcc at once: one sm_90a unit takes 3.4 GB
-
 
 def default_size() -> int:
-    """Half the cores, at most 8: a CuTe build keeps one busy, and the measuring process needs idle cores."""
-    return max(1, min(8, (os.cpu_count() or 2) // 2))
-
-
-def nvcc_at_once() -> int:
-    """As many as the memory has room for, at least one and at most eight: 3 on a machine of 24 GB."""
-    memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
-    return max(1, min(8, round(memory / UNIT_BYTES)))
+    """Half the cores that this process may use, at most 32: a CuTe build keeps one busy, and the measuring process
+    needs idle cores. On a machine of many GPUs many sessions wait for builds."""
+    return max(1, min(32, cores_here() // 2))
 
 
 class Job:
@@ -125,6 +118,16 @@ class BuildPool:
     def find(self, source: Source) -> Built | None:
         """A build from the cache, or None; never compiles."""
         return lookup(source, self.cache) if source.backend == "cute" else _lookup_cpp(source, self.cache)
+
+    def loadable(self, source: Source, cancelled: Callable[[], bool] = lambda: False) -> tuple[Path, Path | None]:
+        """(the module to import, what its `load` takes) of a program, built unless the cache has it. Raises
+        BuildError."""
+        built = self.find(source) or self.build(source, cancelled)
+        if source.backend == "cute":
+            return built.path, None
+        key = content_key("binding", source.binding)
+        folder = self.cache.get(key) or self.cache.put(key, {"binding.py": source.binding.encode()})
+        return folder / "binding.py", built.path
 
     def close(self) -> None:
         """Cancel everything, end every worker and wait for the threads."""

@@ -18,6 +18,7 @@ from dsl.check.program import check
 from dsl.compile import compile as generate
 from dsl.ir import Collective, Config, Program, Stage
 from dsl.printer import to_text
+from dsl.syntax import MAX_TOKENS, words
 from engine import devices
 from engine.classes import class_among
 from engine.devices import Binding, SessionRefused
@@ -40,6 +41,7 @@ from sol.graph import OpGraph
 from sol.hardware import Hardware
 from sol.render import si
 
+CHOICES = 24  # words that the choices of one product take at most
 LISTED = f"{', '.join(CLASSES[:-1])} or {CLASSES[-1]}"
 
 
@@ -261,8 +263,9 @@ class _Lowering:
         named = replace(lowered, name="p")
         plain = to_text(named.program(cls))
         if (cls, plain) not in self._opened:
-            reasons: list[str] = []
-            self._opened[cls, plain] = structures(named, cls, self.hardware, reasons), reasons
+            reasons: list[str] = ["it would be a program of too many words"] if _too_long(named, cls, plain) else []
+            own = [] if reasons else structures(named, cls, self.hardware, reasons)
+            self._opened[cls, plain] = own, reasons
         own, reasons = self._opened[cls, plain]
         return [s.named(lowered.name) for s in own], reasons
 
@@ -291,6 +294,12 @@ def prepare(problem: devices.Problem, allowed: Sequence[str], hardware: Hardware
     if prepared.refusal is not None:
         raise prepared.refusal
     return prepared
+
+
+def _too_long(lowered: Lowered, cls: str, plain: str) -> bool:
+    """Return True if the language would not read the program once every choice of its products is written out."""
+    products = sum(isinstance(stage, Collective) for stage in lowered.program(cls).stages)
+    return words(plain) + CHOICES * products > MAX_TOKENS
 
 
 def _fits(graph: OpGraph, hardware: Hardware) -> None:

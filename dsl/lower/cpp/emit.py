@@ -26,6 +26,9 @@ from dsl.lower.plan import buffers
 from dsl.lower.plan.launch_graph import GRAPHS
 from dsl.printer import digest, to_text
 
+PART_WORK = 2.0  # of a part's stages together: two products by CUTLASS's templates take nvcc some 30 s and 4 GB
+_OWN_WORK = 0.2  # of a kernel of our own, beside a product
+_PART = re.compile(r"UCUTLASS_PART == (\d+)$", re.MULTILINE)
 _MARK = re.compile(r"\s*//@(\w*)(?:\.(\w+))?$")
 
 
@@ -71,6 +74,7 @@ def lower(program: Program) -> Source:
     functions = sorted({name for plan in plans.values() for name in plan.functions})
     context = {
         "ns": namespace,
+        "parts": _divide(views + waiting),
         "arch": program.arch or DEFAULT,
         "shared_memory": ARCHS[program.arch or DEFAULT].smem_block,
         "signature": signature,
@@ -135,6 +139,22 @@ def _views(
         launch += plan.launch
         views.append(_View(plan, extra))
     return views
+
+
+def _divide(views: list[_View]) -> int:
+    """Give each stage the number of its part, and return how many there are: parts are built at once."""
+    part, work = 0, 0.0
+    for view in views:
+        more = 1.0 if any("cutlass/" in header for header in view.headers) else _OWN_WORK
+        if work and work + more > PART_WORK:
+            part, work = part + 1, 0.0
+        view.part, work = part, work + more
+    return part + 1
+
+
+def parts(text: str) -> int:
+    """The number of parts in which the kernels of a generated unit can be built."""
+    return 1 + max(map(int, _PART.findall(text)), default=0)
 
 
 class _View:

@@ -24,7 +24,7 @@ from typing import Any
 Row = dict[str, Any]
 PS = (1.0, 1.5, 2.0, 3.0)
 NEAR = 0.95  # of the best known
-KINDS = ("model", "build", "verify", "time", "pytorch", "trace", "think")
+KINDS = ("model", "build", "verify", "time", "profile", "pytorch", "trace", "think")
 
 
 def passes(trial: dict[str, Any], off: Collection[str] = ()) -> bool:

@@ -7,8 +7,8 @@ A trial: {n, ms, ratio, gap, counts, verdict, bad: [filters that refused it], st
 `used`, `tokens`, `cost` and `t` are those of the session when the trial ended: evaluations, model tokens, US dollars,
 seconds. `ms` and `ratio` (over PyTorch in the class) are given whatever the verdict; `would`: they are of a program
 with wrong results, which has no time in the session, as the device's model predicts it. `seconds`, by kind: model,
-build, verify, time, pytorch, trace, think, wait, all. `lesson`: what a strategy led by a model learned for other
-problems; `turns_of`: with one budget over all problems, in the first row of an arm, the problems in their turns.
+build, verify, time, profile, pytorch, trace, think, wait, all. `lesson`: what a strategy led by a model learned for
+other problems; `turns_of`: with one budget over all problems, in the first row of an arm, the problems in their turns.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from engine.bench.compare import metrics
 from engine.evaluate.integrity.trial import GAMING, LIBRARY, WRONG
 from engine.llm.ledger import ledger
 from engine.session import events
@@ -26,7 +27,7 @@ from engine.session.script.steps import Emitted
 BAD = (GAMING, LIBRARY, WRONG)
 RESULTS = "results"  # the filter that compares results with the module's
 KINDS = {"turn": "model", "build": "build", "pytorch": "pytorch", "trace": "trace", "prepare": "trace",
-         "think": "think"}  # fmt: skip
+         "think": "think", "profile": "profile"}  # fmt: skip
 
 
 def row_of(
@@ -104,7 +105,7 @@ def _bad(evidence: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
 
 def _seconds(view: View, emitted: Sequence[Emitted]) -> dict[str, float]:
     """By kind. The time of the device in a trial is divided by its events: up to its validation, and after it."""
-    seconds: dict[str, float] = dict.fromkeys(("model", "build", "verify", "time", "pytorch", "trace", "think"), 0.0)
+    seconds: dict[str, float] = dict.fromkeys(metrics.KINDS, 0.0)
     spent = view.end.spent if view.end is not None else {}
     for name, value in spent.items():
         kind = "wait" if name.startswith("wait_") else KINDS.get(name)

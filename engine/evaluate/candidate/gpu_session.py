@@ -14,7 +14,6 @@ from collections.abc import Callable
 from dataclasses import asdict
 
 from dsl.lower import Source
-from engine.build.cache import content_key
 from engine.build.limited import BuildError
 from engine.build.pool import BuildPool
 from engine.devices import NO_ROOM, Candidate, Problem, TrialError
@@ -95,12 +94,12 @@ class GpuSession:
         """Load the built program into the worker, with the programs of the module's other regions."""
         self.hand_over(step)
         self._loaded.pop(slot, None)
-        path, artifact = self._built(candidate.sources[candidate.backend], candidate.backend)
+        path, artifact = self._built(candidate.sources[candidate.backend])
         types = candidate.program.result_types
         outputs = [{**asdict(b), "dtype": t.dtype.value} for b, t in zip(candidate.outputs, types, strict=True)]
         placed = []
         for p in candidate.placed:
-            module, library = self._built(p.source, p.backend)
+            module, library = self._built(p.source)
             placed.append(to_json(p, path=module, artifact=library))
         self.ask(
             step, "load", LOAD_SECONDS, slot=slot, path=path, artifact=artifact, program=candidate.text,
@@ -132,14 +131,10 @@ class GpuSession:
         """The data that the worker needs to run the candidate."""
         return (candidate.text, candidate.backend, *(p.text for p in candidate.placed), self.worker.generation)
 
-    def _built(self, source: Source, backend: str) -> tuple[str, str | None]:
+    def _built(self, source: Source) -> tuple[str, str | None]:
         """(the module to import, its artifact) of a built program, built again if the cache dropped it."""
-        build = self.pool.find(source)
-        if build is None:
-            self.build(source)
-            build = self.pool.find(source)
-        if backend == "cute":
-            return str(build.path), None
-        key, cache = content_key("binding", source.binding), self.pool.cache
-        folder = cache.get(key) or cache.put(key, {"binding.py": source.binding.encode()})
-        return str(folder / "binding.py"), str(build.path)
+        try:
+            path, artifact = self.pool.loadable(source, self.cancelled)
+        except BuildError as e:
+            raise TrialError("compile", e.code, e.reason, e.log or None) from None
+        return str(path), None if artifact is None else str(artifact)

@@ -82,11 +82,11 @@ def read(text: str) -> list[Kernel]:
     return [_kernel(head, at, units, row) for row in body if len(row) == len(head)]
 
 
-def refusal(log: str) -> str:
-    """Why ncu measured nothing, in words; "" if its log does not say."""
-    known = next((words for mark, words in REFUSALS.items() if mark in log), "")
-    if known:
-        return known
+def refusal(log: str, *, known: bool = False) -> str:
+    """Why ncu measured nothing, in words; "" if its log does not say. `known`: only what REFUSALS has."""
+    words = next((words for mark, words in REFUSALS.items() if mark in log), "")
+    if words or known:
+        return words
     errors = (line.partition("==ERROR==")[2].strip() for line in log.splitlines() if "==ERROR==" in line)
     return next((e.rstrip(".")[:300] for e in errors if e), "")
 

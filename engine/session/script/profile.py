@@ -10,10 +10,10 @@ import time
 from dataclasses import replace
 
 from engine.session import events
-from engine.session.fold.profile import NO_TIME, facts, in_words
+from engine.session.fold.profile import NO_TIME, SOURCE, facts, in_words
 from engine.session.journal import Journal
 from engine.session.script import turns
-from engine.session.script.steps import Events, Steps, Work
+from engine.session.script.steps import Events, Steps
 from engine.strategies.api import Finished, Profile, Reply
 
 
@@ -27,14 +27,34 @@ def described(trial: Finished, limit_ms: float | None, *, words: bool = False) -
     return Reply(in_words(known) if words else json.dumps(known, indent=1))
 
 
-def or_described(profiler: turns.Handler | None, known: Reply) -> turns.Handler:
-    """A handler that answers `known` where there is no profiler, or where it can count nothing."""
+def or_described(reply: Reply, known: Reply) -> Reply:
+    """`known`, with the profiler's reason, where the profiler could count nothing."""
+    if reply.refusal != "no_profiler":
+        return reply
+    if known.text and reply.reason:
+        return replace(known, text=json.dumps({"why": reply.reason, **json.loads(known.text)}, indent=1))
+    return known
 
-    def handler(verb: Profile, turn: turns.Turn) -> Reply:
-        reply = profiler(verb, turn) if profiler is not None else known
-        return known if reply.refusal == "no_profiler" else reply
 
-    return handler
+def counted(journal: Journal, trial: int) -> Reply | None:
+    """What a profiler counted of the trial's program before, by the log."""
+    this = journal.past(events.TrialProposed, trial)
+    same = [
+        e.trial for e in journal.of(events.TrialProposed)
+        if this is not None and (e.program, e.backend, e.form) == (this.program, this.backend, this.form)
+    ]  # fmt: skip
+    digests = {Profile(number).digest: number for number in same}
+    texts = [(e.trial, e.text) for e in journal.of(events.TrialProfiled) if e.source == "profiler" and e.trial in same]
+    texts += [
+        (digests[e.digest], e.text) for e in journal.of(events.Answered)
+        if e.digest in digests and e.verb == Profile.name and e.text and not e.refusal
+    ]  # fmt: skip
+    for number, name in texts:
+        text = journal.blob(name)
+        if SOURCE not in text:
+            about = "" if number == trial else f"Trial {trial} has the program of trial {number}.\n"
+            return Reply(about + text)
+    return None
 
 
 def answer(
@@ -46,8 +66,9 @@ def answer(
     if trial.ms is None:
         reply = Reply(refusal="no_time", reason=NO_TIME.format(trial.number))
     elif handler is not None:
-        verb = Profile(trial.number)
-        reply = yield Work(lambda: turns.handled(handler, verb, turn), place, "profile")
+        reply = counted(journal, trial.number)
+        if reply is None:
+            reply = yield from turns.profiled(handler, Profile(trial.number), turn, place)
         source = "profiler"
     if reply is None or reply.refusal == "no_profiler":
         why = reply.reason if reply is not None and source == "profiler" else ""

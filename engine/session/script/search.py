@@ -85,6 +85,7 @@ class Search:
         self.problem: Prepared = context.problem
         self._under_way: set[int] = set()  # open trials that a job has
         self._profiles: set[int] = set()  # the owner's requests for a profile that a job has
+        self._profiling = False  # for the owner: one at a time, because each prepares a process of its own
         self._receiving = strategy.receives
         self._state = State()  # what the script was given last
 
@@ -209,15 +210,15 @@ class Search:
 
     def _profile(self, path: str, verb: Profile) -> Steps[None]:
         """Without a profiler, the answer is what the compiler and the model of the GPU say of the trial."""
-        handlers, place = dict(self.handlers), None
-        profiler = handlers.get("profile")
-        if profiler is not None:
-            place = self.context.device.place  # it needs the GPU, and disturbs whatever is timed there
+        handlers, place, amended = dict(self.handlers), self.context.device.place, lambda reply: reply
         if self.journal.ended(verb.trial) is not None:
             ended = self.fold.finished(verb.trial)
             known = profile.described(ended, self.context.limit(ended.cls))
-            handlers["profile"] = profile.or_described(profiler, known)
-        yield from turns.turn(path, verb, self.journal, handlers, self.owner.stop.is_set, place)
+            before = profile.counted(self.journal, verb.trial)
+            if before is not None or ended.ms is None or "profile" not in handlers:
+                handlers["profile"], place = lambda *_: before or known, None
+            amended = functools.partial(profile.or_described, known=known)
+        yield from turns.turn(path, verb, self.journal, handlers, self.owner.stop.is_set, place, amended)
 
     # ---- trials ----
 
@@ -336,8 +337,8 @@ class Search:
             if e.by == "owner" and e.trial not in self._under_way:
                 return Job(self._trial(e))
         for request, number in self.journal.unanswered_profiles():
-            if request not in self._profiles and self.journal.ended(number) is not None:
-                return Job(self._owners_profile(request, number))
+            if request not in self._profiles and self.journal.ended(number) is not None and not self._profiling:
+                return Job(self._owners_profile(request, number), beside=True)
         request = None if self._receiving else self._untaken()
         return None if request is None else Job(self._owners_trial(request))
 
@@ -352,10 +353,12 @@ class Search:
 
     def _owners_profile(self, request: int, number: int) -> Steps[None]:
         self._profiles.add(request)
+        self._profiling = True
         ended, handler = self.fold.finished(number), self.handlers.get("profile")
         turn = turns.Turn(f"profile {request}", self.owner.stop.is_set)
         limit, place = self.context.limit(ended.cls), self.context.device.place
         yield from profile.answer(request, ended, limit, self.journal, handler, turn, place)
+        self._profiling = False
 
     def _receive(self, path: str, verb: Receive) -> Steps[None]:
         if self.journal.at(events.Answered, path) is not None:

@@ -13,7 +13,8 @@ import dataclasses
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any
+from functools import partial
+from typing import Any, Protocol
 
 from engine.session import events
 from engine.session.journal import Journal
@@ -40,7 +41,24 @@ class Turn:
 # (the verb, the turn) -> the reply, without a state. A handler runs in its own thread. An exception becomes a refusal
 # `broken`. If the handler has a method `about(verb)`, that returns {model, sampling, tokens_in} for events.Asked. If it
 # has a method `before(journal)`, those are steps that come before anything else in the session.
+# If it has a method `phases(verb, turn)`, that returns Phases, which are done in place of a call.
 Handler = Callable[[Ask | Profile, Turn], Reply]
+
+
+class Phases(Protocol):
+    """A profile that needs the GPU for a part of its time. Each phase returns None, or the reply with which the turn
+    ends. `prepare` runs on a core, `count` in the GPU's lane, `reply` after it, each in a thread of its own; `close`
+    ends what was started, whatever was done before."""
+
+    def prepare(self) -> Reply | None: ...
+
+    def count(self) -> Reply | None: ...
+
+    def reply(self) -> Reply: ...
+
+    def close(self) -> None: ...
+
+
 NOBODY = {
     "ask": Reply(
         refusal="no_model",
@@ -58,9 +76,10 @@ def first(handlers: Mapping[str, Handler], journal: Journal) -> list[Steps[None]
 
 def turn(
     path: str, verb: Ask | Profile, journal: Journal, handlers: Mapping[str, Handler], cancelled: Callable[[], bool],
-    place: str | None = None,
+    place: str | None = None, amended: Callable[[Reply], Reply] = lambda reply: reply,
 ) -> Steps[None]:  # fmt: skip
-    """Ask, unless the log holds the answer. `place`: where a profiler runs; None for a turn that needs no place."""
+    """Ask, unless the log holds the answer. `place`: where a profiler runs; None for a turn that needs no place.
+    `amended(reply)` is logged."""
     if journal.at(events.Answered, path) is not None:
         return
     attempts = [e for e in journal.of(events.Asked) if e.path == path]
@@ -74,12 +93,11 @@ def turn(
         saying, past = Saying(path, attempt), (*journal.of(events.Asked), *journal.of(events.Answered))
         yield from journal.emit(_asked(path, verb, attempt, handler), *_texts(verb))
         this = Turn(path, cancelled, saying.add, attempt, past)
-        answer = yield Work(
-            lambda: handled(handler, verb, this),
-            place or "",
-            "turn" if place is None else "profile",
-            lambda: saying.events(journal),
-        )
+        if place is None:
+            answer = yield Work(partial(handled, handler, verb, this), "", "turn", lambda: saying.events(journal))
+        else:
+            answer = yield from profiled(handler, verb, this, place)
+        answer = amended(answer)
     yield from journal.emit(_event(path, verb, answer), *([answer.text] if answer.text else []))
 
 
@@ -99,11 +117,28 @@ def _asked(path: str, verb: Ask | Profile, attempt: int, handler: Handler) -> ev
     return events.Asked(path, verb.digest, verb.name, role, blob, attempt, **about)
 
 
-def handled(handler: Handler, verb: Ask | Profile, this: Turn) -> Reply:
-    """What the handler replies; an exception becomes a refusal."""
+def profiled(handler: Handler, verb: Profile, this: Turn, place: str) -> Steps[Reply]:
+    """What a profiler replies. `place`: the lane in which it counts."""
+    if not hasattr(handler, "phases"):
+        return (yield Work(partial(handled, handler, verb, this), place, "profile"))
+    phases: Phases = handler.phases(verb, this)
+    try:
+        for phase, where in ((phases.prepare, "core"), (phases.count, place), (phases.reply, "")):
+            answer = yield Work(partial(handled, phase), where, "profile")
+            if answer is not None:
+                break
+        return answer
+    finally:
+        phases.close()
+
+
+def handled(work: Callable[..., Reply | None], *arguments: Any) -> Reply | None:
+    """What a handler or a phase returns; an exception becomes a refusal."""
     began = time.perf_counter()
     try:
-        answer = handler(verb, this)
+        answer = work(*arguments)
+        if answer is None:
+            return None
         return dataclasses.replace(answer, text=clean(answer.text), reason=clean(answer.reason))
     except Exception as e:
         reason = clean(f"The turn broke off ({type(e).__name__}: {e}).")

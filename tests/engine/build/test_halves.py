@@ -71,7 +71,7 @@ def test_parameters_that_host_and_device_lay_out_differently_are_no_library(buil
     start = halves.PARAMETERS_AT["sm_90a"]
     resources = ({"stage": "y0", "params": size - start - 64, "params_align": 64},)
     with pytest.raises(limited.BuildError, match=r"lay out the parameters of .*_stage_y0 differently"):
-        halves._agree(data[at:], resources, source)
+        halves._agree([data[at:]], resources, source)
 
 
 def test_what_gpp_cannot_read_is_built_whole(toolchain, tmp_path, caplog):

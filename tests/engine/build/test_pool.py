@@ -144,7 +144,7 @@ def test_closing_ends_what_runs_and_refuses_more(pool, builds):
         pool.submit(source("c"))
 
 
-def test_half_the_cores_and_at_most_eight(monkeypatch):
-    for cores, size in ((None, 1), (1, 1), (2, 1), (16, 8), (128, 8)):
-        monkeypatch.setattr(pools.os, "cpu_count", lambda cores=cores: cores)
+def test_half_the_cores_and_at_most_32(monkeypatch):
+    for cores, size in ((1, 1), (2, 1), (16, 8), (32, 16), (128, 32)):
+        monkeypatch.setattr(pools, "cores_here", lambda cores=cores: cores)
         assert default_size() == size

@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterable, Sequence
 from functools import cache
 
 from engine.devices import Problem, TrialError
+from engine.executors import Executor
 from engine.session import events
 from engine.session.journal import Journal
 from engine.session.owner import Owner
@@ -122,7 +123,7 @@ class Searching:
     def __init__(
         self, strategy: Strategy, device: KernelDevice | None = None, past: Sequence[events.Event] = (),
         blobs: dict[str, str] | None = None, control: Callable[[], list] = list, handlers: dict | None = None,
-        trials: int = 100, seed: int = 0,
+        trials: int = 100, seed: int = 0, executor: Executor | None = None,
     ):  # fmt: skip
         self.device = device or KernelDevice()
         self.blobs = dict(blobs or {})
@@ -130,7 +131,7 @@ class Searching:
         asked = spec(trials=trials, eps=0.0, window=1000)
         self.owner = Owner(asked, self.journal, control)
         self.device.cancelled = self.owner.stop.is_set
-        self.lanes = Lanes(self.owner)
+        self.lanes = Lanes(self.owner, executor)
         self.lanes.widen(self.device.lanes)
         self.problem = problem(seed)
         self.problem.cancelled = self.owner.cancelled

@@ -7,6 +7,7 @@ import time
 import pytest
 from pydantic import BaseModel
 
+from engine.executors.local import Local
 from engine.session import events
 from engine.session.script import saying, turns
 from engine.session.script.steps import Stopped
@@ -175,3 +176,93 @@ def test_a_scripts_profile_takes_the_place_of_the_gpu_and_is_described_where_it_
     assert searching.lanes.spent.seconds()["profile"] >= 0.015, (
         "it is no turn of a model, which may run beside a timing"
     )
+
+
+class Phased:
+    """A profiler in phases. `refused`: the phase that ends it; `hangs`: the one that waits for a stop."""
+
+    def __init__(self, refused="", hangs=""):
+        self.refused, self.hangs, self.steps, self.places = refused, hangs, [], []
+
+    def phases(self, verb, turn):
+        self.turn = turn
+        return self
+
+    def _step(self, name):
+        self.steps.append(name)
+        while self.hangs == name and not self.turn.cancelled():
+            time.sleep(0.001)
+        return Reply(refusal="no_profiler", reason=f"could not {name}") if self.refused == name else None
+
+    def prepare(self):
+        return self._step("prepare")
+
+    def count(self):
+        return self._step("count")
+
+    def reply(self):
+        return self._step("reply") or Reply("memory 91% of peak")
+
+    def close(self):
+        self.steps.append("close")
+
+
+class Placed(Local):
+    """An executor that notes the places."""
+
+    def __init__(self):
+        super().__init__(2)
+        self.places = []
+
+    def turn(self, place, share):
+        self.places.append(place)
+        return super().turn(place, share)
+
+
+def one_profile(handler, times=1, **more):
+    answers = []
+
+    def script(problem):
+        yield Try(Candidate(PROGRAM, "f16", "cute"))
+        for _ in range(times):
+            answers.append((yield Profile(1)))
+        return ""
+
+    log, searching = play(script, handlers={"profile": handler}, **more)
+    return answers, log, searching
+
+
+def test_a_profile_prepares_on_a_core_and_has_the_gpu_only_while_it_counts():
+    device, executor, handler = KernelDevice(1), Placed(), Phased()
+    device.place = "gpu0"
+    (answer,), _, _ = one_profile(handler, device=device, executor=executor)
+    assert answer.text == "memory 91% of peak" and handler.steps == ["prepare", "count", "reply", "close"]
+    assert executor.places[-3:] == ["core", "gpu0", "think"]
+
+
+@pytest.mark.parametrize(
+    ("refused", "steps"),
+    [("prepare", ["prepare", "close"]), ("count", ["prepare", "count", "close"])],
+)
+def test_a_profile_that_fails_in_a_phase_is_described_and_says_why(refused, steps):
+    handler = Phased(refused)
+    (answer,), _, _ = one_profile(handler)
+    facts = json.loads(answer.text)
+    assert handler.steps == steps and facts["why"] == f"could not {refused}" and facts["trial"] == 1
+
+
+@pytest.mark.parametrize("hangs", ["prepare", "count"])
+def test_a_stop_ends_a_profile_in_each_phase(hangs):
+    handler = Phased(hangs=hangs)
+    with pytest.raises(Stopped):
+        one_profile(handler, control=lambda: [("stop", {})] if hangs in handler.steps else [])
+    assert handler.steps[-1] == "close"
+
+
+def test_a_program_whose_profile_the_log_has_is_not_profiled_again():
+    handler = Phased()
+    answers, _, _ = one_profile(handler, times=2)
+    assert handler.steps.count("count") == 1 and answers[0].text == answers[1].text
+    failing = Phased("count")
+    one_profile(failing, times=2)
+    assert failing.steps.count("count") == 2

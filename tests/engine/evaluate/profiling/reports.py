@@ -3,8 +3,11 @@ that writes one: no machine of the tests has the counters."""
 
 from __future__ import annotations
 
+import os
 import sys
 from pathlib import Path
+
+from engine.jsonprocess import python_path
 
 HEAD = (
     "ID", "Process ID", "Process Name", "Host Name", "Kernel Name", "Context", "Stream", "Block Size", "Grid Size",
@@ -30,13 +33,15 @@ METRICS = {  # name: (unit, of a product, of a copy)
 
 
 SCRIPT = """#!{}
-import shutil, sys
-folder, args = {!r}, sys.argv[1:]
+import os, shutil, subprocess, sys
+folder, runs, args = {!r}, {!r}, sys.argv[1:]
 with open(folder + "/calls", "a") as calls:
     print(args, file=calls)
-shutil.copy(folder + "/report.txt", args[args.index("--log-file") + 1])
+status = subprocess.call(args[args.index("--force-overwrite") + 1 :]) if runs else {}
+if os.path.exists(folder + "/report.txt"):
+    shutil.copy(folder + "/report.txt", args[args.index("--log-file") + 1])
 print({!r})
-sys.exit({})
+sys.exit(status)
 """
 
 
@@ -62,10 +67,21 @@ def report(kernels=(("sm90_gemm(Params, int)", 1), ("cast_kernel", 2)), metrics=
     return "\n".join(["==PROF== Connected to process 4711 (/usr/bin/python3.11)", *lines, ""])
 
 
-def stand_in(folder: Path, writes: str = "", prints: str = "", status: int = 0) -> Path:
-    """An executable in place of ncu. It notes its arguments in `folder`, writes the report and prints its log."""
+def stand_in(folder: Path, writes: str = "", prints: str = "", status: int | None = None) -> Path:
+    """An executable in place of ncu. It notes its arguments in `folder`, runs the program that it is given (with
+    `status`: ends with it instead), then writes the report and prints its log."""
     path = folder / "ncu"
     (folder / "report.txt").write_text(writes, encoding="utf-8")
-    path.write_text(SCRIPT.format(sys.executable, str(folder), prints, status), encoding="utf-8")
+    path.write_text(SCRIPT.format(sys.executable, str(folder), status is None, status, prints), encoding="utf-8")
     path.chmod(0o755)
     return path
+
+
+def without_quack(folder: Path) -> dict[str, str]:
+    """Variables of a launcher whose imports take 2 s: an empty package is in the place of quack, which a program on a
+    CPU does not need."""
+    for module in ("epilogue/frontend", "gemm_runtime/host"):
+        path = folder / "packages/quack" / f"{module}.py"
+        path.parent.mkdir(parents=True)
+        path.touch()
+    return {"PYTHONPATH": os.pathsep.join([str(folder / "packages"), python_path()]), "CUDA_VISIBLE_DEVICES": ""}
