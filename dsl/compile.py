@@ -30,14 +30,19 @@ class Compiled:
     refused: dict[str, Refusal]
 
 
-def compile(program: Program, sm_count: int = 132) -> Compiled:
-    """Generate code for a checked program. The clauses left to `auto` are chosen for a device of `sm_count` SMs."""
+def compile(program: Program, sm_count: int = 132, *, first: bool = False) -> Compiled:
+    """Generate code for a checked program. The clauses left to `auto` are chosen for a device of `sm_count` SMs.
+
+    `first`: stop at the first back end, `cute` before `cpp`, that takes the program.
+    """
     resolved = resolve(program, sm_count)
     sources: dict[str, Source] = {}
     refused: dict[str, Refusal] = {}
     writers = guard.writers(program) if program.guard else ()
     forced = {s.config.backend for s in resolved.stages if isinstance(s, Collective)} - {None}
     for name in BACKENDS:
+        if first and sources:
+            break
         if forced - {name}:
             other = next(iter(forced - {name}))
             refused[name] = Refusal("E212", f"the program asks for backend {other}", "leave the backend clause out")

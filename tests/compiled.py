@@ -13,6 +13,7 @@ import fcntl
 import hashlib
 import json
 import os
+import warnings
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -30,7 +31,14 @@ def wanted(backend: str, texts: Mapping[str, str], always: int = 1) -> list[str]
     """The names of the texts to compile: the first `always` of them, and those that are not in the list."""
     known = set(json.loads(PATH.read_text())) if PATH.exists() and not os.environ.get("COMPILE") else set()
     names = list(texts)
-    return [n for place, n in enumerate(names) if place < always or digest(backend, texts[n]) not in known]
+    new = [name for name in names if digest(backend, texts[name]) not in known]
+    if new and not os.environ.get("COMPILE"):
+        warnings.warn(
+            f"{len(new)} texts for {backend} are not in {PATH.name} and compile in every run ({', '.join(new)}): "
+            "COMPILE=record adds them",
+            stacklevel=2,
+        )
+    return [name for place, name in enumerate(names) if place < always or name in new]
 
 
 def compiled(backend: str, *texts: str) -> None:

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import atexit
+import contextlib
 import gc
+import importlib
 import os
 import shutil
 import sys
 import tempfile
+import warnings
 
 import hypothesis
 import pytest
@@ -29,12 +32,31 @@ def pytest_configure(config):
         config.add_cleanup(lambda: shutil.rmtree(folder, ignore_errors=True))
 
 
+def import_from_another_place_on(config):
+    """Import all test files, each worker of pytest-xdist from another place on: what one has compiled, the others read.
+
+    They collect in the same order, so in a fresh checkout each would rewrite and compile every file, at the same time
+    as the others, for most of the time that collecting takes.
+    """
+    worker, workers = int(config.workerinput["workerid"].removeprefix("gw")), config.workerinput["workercount"]
+    folders = [config.invocation_params.dir / arg for arg in config.args]
+    files = sorted(path for folder in folders if folder.is_dir() for path in folder.rglob("test_*.py"))
+    first = len(files) * worker // workers
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        for path in (*files[first:], *files[:first]):
+            with contextlib.suppress(Exception, pytest.skip.Exception):  # collecting the file says what is wrong
+                importlib.import_module(".".join(path.relative_to(config.rootpath).with_suffix("").parts))
+
+
 @pytest.hookimpl(wrapper=True)
-def pytest_collection():
+def pytest_collection(session):
     """Collect without the garbage collector: it would visit the objects of torch, Django and 7,000 tests again and
     again, which nothing ever frees. For the same reason it never visits them later."""
     gc.disable()
     try:
+        if hasattr(session.config, "workerinput"):
+            import_from_another_place_on(session.config)
         return (yield)
     finally:
         gc.freeze()

@@ -8,6 +8,7 @@ stays untyped, and the parts that depend on it report nothing, so each mistake i
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import lru_cache
 
 from dsl import arch as arches
 from dsl import guard as guards
@@ -64,6 +65,7 @@ class Checked:
         return self.program is not None
 
 
+@lru_cache(maxsize=32)  # a session asks about each of its programs several times, and again where it goes on
 def check(text: str) -> Checked:
     """Parse and check a program. It raises nothing, for any text."""
     try:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from functools import cached_property
 
 from dsl.ir.stages import Conv, Gemm, Stage
 from dsl.ir.types import NOWHERE, Span, TensorType
@@ -36,15 +37,15 @@ class Program:
     span: Span = field(default=NOWHERE, compare=False)
     arch_span: Span = field(default=NOWHERE, compare=False)
 
+    @cached_property
+    def types(self) -> dict[str, TensorType | None]:
+        """The types of all tensors by name: parameters, stages, and each `also`. Not to be changed."""
+        extra = {a.name: a.type for s in self.stages for a in s.also}
+        return {**{x.name: x.type for x in (*self.params, *self.stages)}, **extra}
+
     def type_of(self, name: str) -> TensorType | None:
         """The type of a parameter, a stage or an `also` by name; None for an unknown name or an unknown type."""
-        for item in (*self.params, *self.stages):
-            if item.name == name:
-                return item.type
-            for extra in getattr(item, "also", ()):
-                if extra.name == name:
-                    return extra.type
-        return None
+        return self.types.get(name)
 
 
 @dataclass(frozen=True)

@@ -126,10 +126,10 @@ class Layout:
         """Quads of one instruction."""
         return self.image.step // 4
 
-    @property
+    @cached_property
     def steps(self) -> int:
         """Instructions along K of one step of channels."""
-        return len(self.quads) // self.quads_step
+        return -(-min(quads(self.image, self.channels)) // self.quads_step)
 
     @property
     def tail(self) -> int:
@@ -196,6 +196,7 @@ class Layout:
         return prod(self.blocks)
 
 
+@lru_cache(maxsize=4096)
 def conflicts(plane: int, stride: int) -> int:
     """Accesses to the busiest bank when each lane reads one word; lane / 4 selects a pixel, lane % 4 a plane."""
     words = {q * plane + g * stride for q in range(4) for g in range(8)}

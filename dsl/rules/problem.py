@@ -174,8 +174,7 @@ def phases_beside(stage: Conv) -> int:
 
 def types_of(program: Program) -> dict[str, TensorType]:
     """The types of all tensors of a checked program by name."""
-    extra = {a.name: a.type for s in program.stages for a in s.also}
-    return {**{x.name: x.type for x in (*program.params, *program.stages)}, **extra}
+    return program.types
 
 
 def configured(stage, types: dict[str, TensorType | None]) -> bool:

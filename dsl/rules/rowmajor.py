@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import lru_cache
 from math import prod
 
 from dsl.ir import Config
@@ -105,11 +106,14 @@ def _either(values: tuple[int, ...]) -> str:
 
 def tiles(p: Problem) -> list[tuple[int, int, int]]:
     """Tiles worth proposing: M up to the next size above the filters, boxes that cover the image well, any depth."""
-    rows = [m for m in MS if m < 2 * p.image.filters] or [MS[0]]
-    candidates = [
-        (m, n, k) for m in rows for n in (*NS, *_tighter(p.image)) if m * n <= MAX_TILE for k in depths(p.image)
-    ]
-    return [t for t in candidates if fitted(p, t, MIN_STAGES).splits]
+    return list(_tiles(p.image, p.arch.smem_block))
+
+
+@lru_cache(maxsize=1024)  # hundreds of tiles, and a search asks about the same few convolutions again and again
+def _tiles(image: Image, limit: int) -> tuple[tuple[int, int, int], ...]:
+    rows = [m for m in MS if m < 2 * image.filters] or [MS[0]]
+    candidates = [(m, n, k) for m in rows for n in (*NS, *_tighter(image)) if m * n <= MAX_TILE for k in depths(image)]
+    return tuple(t for t in candidates if fit(layout_of(image, t), MIN_STAGES, limit).splits)
 
 
 def _tighter(image: Image) -> list[int]:

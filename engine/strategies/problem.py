@@ -184,8 +184,7 @@ class Prepared:
         program = check(text).program
         if program is None:
             return Candidate(text, cls or self.classes[0], "cute")
-        sources = generate(program, self.hardware.sms).sources
-        backend = next((name for name in ("cute", "cpp") if name in sources), "cute")
+        backend = next(iter(generate(program, self.hardware.sms, first=True).sources), "cute")
         return Candidate(text, class_among(program, self.classes), backend)
 
     # ---- preparing ----

@@ -43,6 +43,7 @@ def names_of(tensors: list[str], own: bool = False) -> dict[str, str]:
     """Tensor -> its name in Python. `own`: the module has generated kernels."""
     reserved = RESERVED | (LOCALS if own else set())
     out: dict[str, str] = {}
+    others: set[str] = set()
     constants = set(CONSTANTS)
     derived = {f"{name}_{part}" for name in tensors for part in DERIVED}
     for name in tensors:
@@ -51,11 +52,14 @@ def names_of(tensors: list[str], own: bool = False) -> dict[str, str]:
             not safe.isidentifier()
             or keyword.iskeyword(safe)
             or safe.startswith("_")
-            or safe in reserved | derived | {*out.values()}
+            or safe in reserved
+            or safe in derived
+            or safe in others
             or safe.upper() in constants
         ):
             safe = f"t{safe}" if not safe.isidentifier() or safe.startswith("_") else f"{safe}_"
         out[name] = safe
+        others.add(safe)
         constants.add(safe.upper())
     return out
 

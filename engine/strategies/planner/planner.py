@@ -23,6 +23,7 @@ from engine.strategies.planner import memory
 from engine.strategies.planner.memory import Memory
 from engine.strategies.planner.search import build_cost, candidates
 from engine.strategies.planner.search.build_cost import CPP_TRIALS
+from engine.strategies.planner.search.candidates import Ranked
 from engine.strategies.planner.search.program_index import ProgramIndex
 from engine.strategies.planner.search.refining import of_module
 from engine.strategies.planner.search.search_lines import QUICK, Line, Step
@@ -41,7 +42,8 @@ class Planner:
     def __init__(self, problem: Prepared, memory: Memory):
         self.problem, self.memory = problem, memory
         self.hardware, self.device_kind = problem.hardware, problem.device_kind
-        self.all = [self._line(part) for part in problem.parts]
+        rankings: dict[tuple, list[Ranked]] = {}
+        self.all = [self._line(part, rankings) for part in problem.parts]
         self.lines: dict[str, Line] = {}  # class -> the line of the region with the most work
         self.programs = ProgramIndex(self.all, self.hardware.sms)
         self._costs: dict[str, float] = {}  # text -> its cost of building with nvcc
@@ -50,7 +52,7 @@ class Planner:
             if line.eager > most.eager:
                 self.lines[line.cls] = line
 
-    def _line(self, part: Part) -> Line:
+    def _line(self, part: Part, rankings: dict[tuple, list[Ranked]]) -> Line:
         own = part.algebraic is None and self.problem.task.source_kind == "module"
         eager, remembered = 0.0, self.memory
         if own:
@@ -62,7 +64,7 @@ class Planner:
         for structure in line.structures:
             if self.problem.cancelled():
                 raise Cancelled
-            tune(structure, self.hardware)
+            tune(structure, self.hardware, rankings)
         if own:
             line.begin(t_sol(part.graph, self.hardware, part.cls))
         return line

@@ -12,8 +12,14 @@ import pytest
 torch = pytest.importorskip("torch")
 
 from engine.export import command, forms, write  # noqa: E402
-from tests.engine.export import packages  # noqa: E402
+from tests.engine.export import forked, packages  # noqa: E402
 from tests.engine.export.packages import MODULES, NESTED, TWO_REGIONS, WRITES, exported  # noqa: E402
+
+
+@pytest.fixture(scope="module")
+def checks():
+    with forked.serving() as checks:
+        yield checks
 
 
 @pytest.fixture(scope="module")
@@ -32,13 +38,10 @@ def close(a, b):
 
 
 @pytest.mark.parametrize("name", sorted(MODULES))
-def test_its_own_check_says_right(name, tmp_path):
+def test_its_own_check_says_right(name, tmp_path, checks):
     write(forms.files(command.of_module(MODULES[name], ("f16",), name)), tmp_path / "out")
-    done = subprocess.run(
-        [sys.executable, "check.py", "--device", "cpu", "--json", tmp_path / "x.json"],
-        cwd=tmp_path / "out", capture_output=True, text=True, env=os.environ | {"PYTHONPATH": ""},
-    )  # fmt: skip
-    assert done.returncode == 0, done.stdout + done.stderr
+    status, output = checks.run(tmp_path / "out", "--device", "cpu", "--json", tmp_path / "x.json")
+    assert status == 0, output
     report = json.loads((tmp_path / "x.json").read_text())
     assert report["ok"] and report["error"] < 1e-3 and report["gpu"] is None
 
@@ -50,8 +53,9 @@ def test_its_check_finds_a_wrong_operation(tmp_path):
     assert '"op": "tanh"' in text
     path.write_text(text.replace('"op": "tanh"', '"op": "sin"'))  # of what is written, not of what is returned
     done = subprocess.run(
-        [sys.executable, "check.py", "--device", "cpu"], cwd=tmp_path / "out", capture_output=True, text=True
-    )
+        [sys.executable, "check.py", "--device", "cpu"],
+        cwd=tmp_path / "out", capture_output=True, text=True, env=os.environ | {"PYTHONPATH": ""},
+    )  # fmt: skip
     assert done.returncode == 1 and "WRONG" in done.stdout
 
 

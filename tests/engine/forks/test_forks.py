@@ -18,6 +18,24 @@ ENVIRONMENT = {name: value for name, value in os.environ.items() if name not in 
 PATIENCE = 90.0  # for the server's imports, on a busy machine
 
 
+# A server without CuTe DSL and quack, which take each server another 9 s of a core: where it may, a test has this one.
+LIGHT = """
+import sys
+sys.modules |= dict.fromkeys(("tvm_ffi", "cutlass", "quack"))  # None: importing them fails
+from engine.forks import server
+"""
+
+
+def light_command(module: str, socket: str) -> list[str]:
+    return [sys.executable, "-c", LIGHT + "server.main()", socket]
+
+
+@pytest.fixture
+def light(monkeypatch):
+    """Servers that import torch alone."""
+    monkeypatch.setattr(forks.start, "command", light_command)
+
+
 @pytest.fixture(scope="module")
 def server():
     server = forks.Forks(SETTINGS)
@@ -92,7 +110,7 @@ def test_a_request_that_takes_too_long_ends_it(process):
     assert ends(process.pid)
 
 
-def test_one_that_has_not_started_can_be_closed(tmp_path):
+def test_one_that_has_not_started_can_be_closed(light):
     server = forks.Forks(SETTINGS)
     early = JsonProcess(COMMAND, env=ENVIRONMENT, forks=server)
     assert early.forked and early.alive and early.pid == 0
@@ -115,7 +133,7 @@ def ended(server) -> None:
     server._server.wait()
 
 
-def test_without_its_server_a_process_starts_by_itself_and_answers():
+def test_without_its_server_a_process_starts_by_itself_and_answers(light):
     server = forks.Forks(SETTINGS)
     first = JsonProcess(COMMAND, env=ENVIRONMENT, forks=server)
     ended(server)
@@ -124,7 +142,7 @@ def test_without_its_server_a_process_starts_by_itself_and_answers():
     server.close()
 
 
-def test_a_server_that_ended_is_started_again(caplog):
+def test_a_server_that_ended_is_started_again(light, caplog):
     server = forks.Forks(SETTINGS)
     JsonProcess(COMMAND, env=ENVIRONMENT, forks=server).close()
     ended(server)
@@ -135,7 +153,7 @@ def test_a_server_that_ended_is_started_again(caplog):
     server.close()
 
 
-def test_servers_that_end_again_and_again_are_given_up(caplog):
+def test_servers_that_end_again_and_again_are_given_up(light, caplog):
     server = forks.Forks(SETTINGS)
     for _ in range(forks.ENDS):
         one = JsonProcess(COMMAND, env=ENVIRONMENT, forks=server)
@@ -151,8 +169,7 @@ def test_servers_that_end_again_and_again_are_given_up(caplog):
 
 # A server with a thread that works, from its start and for so many seconds: of the imports, as a library's may.
 BUSY = """
-import sys, threading, time
-from engine.forks import server
+import threading, time
 server.PATIENCE = float(sys.argv[2])
 end = time.monotonic() + float(sys.argv[3])
 def work():
@@ -167,7 +184,9 @@ server.main()
 
 
 def busy_server(monkeypatch, patience: float, works: float) -> forks.Forks:
-    command = lambda module, socket: [sys.executable, "-c", BUSY, socket, str(patience), str(works)]  # noqa: E731
+    def command(module: str, socket: str) -> list[str]:
+        return [sys.executable, "-c", LIGHT + BUSY, socket, str(patience), str(works)]
+
     monkeypatch.setattr(forks.start, "command", command)
     server = forks.Forks(SETTINGS)
     with server._lock:
@@ -202,6 +221,7 @@ def test_forks_end_with_the_engine(server):
     """However the engine ends: the server and its forks see that nobody asks them any more."""
     text = (
         "import sys, time; from engine import forks; from engine.jsonprocess import JsonProcess\n"
+        f"forks.start.command = lambda module, socket: [*{light_command('', '')[:-1]!r}, socket]\n"
         f"import os; s = forks.Forks({SETTINGS!r}); env = {{**os.environ, **{SETTINGS!r}}}\n"
         f"p = JsonProcess({COMMAND!r}, env=env, forks=s); p.request({{'op': 'about'}}, timeout={PATIENCE})\n"
         "print(p.pid, s._server.pid, flush=True); time.sleep(60)\n"

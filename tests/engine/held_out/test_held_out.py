@@ -5,6 +5,7 @@ composed module against the module in float64 on the CPU, and judges it. UPDATE_
 `python -m tests.engine.held_out.table` prints them.
 """
 
+import functools
 import json
 import os
 from pathlib import Path
@@ -19,6 +20,12 @@ pytestmark = pytest.mark.usefixtures("full_sandbox")
 HERE = Path(__file__).parent
 MODULES = sorted((HERE / "modules").glob("*.py"))
 RESULTS = HERE / "results.json"
+
+
+@functools.cache
+def log_of(name: str) -> list:
+    """The events of a session on a module."""
+    return session((HERE / "modules" / f"{name}.py").read_text(), name)
 
 
 def row(log: list) -> dict:
@@ -38,7 +45,7 @@ def write(name: str, own: dict) -> None:
 
 @pytest.mark.parametrize("path", MODULES, ids=lambda path: path.stem)
 def test_a_module_is_taken_or_refused_for_cause(path):
-    log = session(path.read_text(), path.stem)
+    log = log_of(path.stem)
     own = row(log)
     if os.environ.get("UPDATE_HELD_OUT"):
         write(path.stem, own)
@@ -49,15 +56,13 @@ def test_a_module_is_taken_or_refused_for_cause(path):
 
 def test_the_reference_of_complex_weights_has_their_imaginary_parts():
     """Without them PyTorch's own error would be large, and with it what a program may have."""
-    log = session((HERE / "modules" / "fourier_mixing.py").read_text())
-    (validated,) = (e for e in log if isinstance(e, events.TrialValidated))
+    (validated,) = (e for e in log_of("fourier_mixing") if isinstance(e, events.TrialValidated))
     assert validated.tolerance < 0.01
 
 
 def test_a_nearly_singular_system_is_judged_where_pytorch_s_own_answer_means_something():
     """On large inputs PyTorch in TF32 is off by 220%; twice that would accept anything."""
-    log = session((HERE / "modules" / "linear_system.py").read_text())
-    (validated,) = (e for e in log if isinstance(e, events.TrialValidated))
+    (validated,) = (e for e in log_of("linear_system") if isinstance(e, events.TrialValidated))
     assert validated.tolerance < 0.01 and [c["family"] for c in validated.checks] == ["own", "closed_form"]
     assert "1 round left out, where PyTorch itself, in class tf32, is off by up to 2" in validated.scope
 

@@ -49,9 +49,12 @@ def rank(program: Program, stage: Collective, hw: Hardware, backend: str) -> lis
     problem = legal.program_problem(program, stage)
     priced, normed = product_of(program, stage), normalized_with(program, stage)
     advice = {a[:2] for a in heuristics(problem.shape, problem.compute)} if isinstance(stage, Gemm) else set()
-    out = []
+    out, legality = [], {}
     for config in _enumerate(problem, stage.config, priced, hw.sms):
-        if not legal.objections(problem, config, backend):
+        apart = config.tile, config.cluster, config.schedule, config.scheduler, config.stages
+        if apart not in legality:  # every swizzle that is enumerated is as legal as the others
+            legality[apart] = not legal.objections(problem, config, backend)
+        if legality[apart]:
             time = collective_time(program, replace(stage, config=config), hw, priced)
             if normed is not None:
                 time = replace(time, ms=time.ms + alone_ms(program, stage, config, hw))

@@ -26,7 +26,7 @@ from engine.strategies.planner.lowering.pipeline import program
 from engine.strategies.planner.lowering.storage_choice import as_it_lies
 from engine.strategies.planner.search import candidates
 from engine.strategies.planner.search.candidates import Ranked
-from sol.attainable import Attainable, predict, product_of
+from sol.attainable import Attainable, normalized_with, predict, product_of
 from sol.hardware import Hardware
 
 MOST = 4  # structures per class
@@ -129,8 +129,8 @@ def _best(candidates: list[Structure]) -> list[Structure]:
 def opened(p: Program, words: str, hw: Hardware, reasons: list[str]) -> Structure | None:
     """A structure with the back end that takes it: `cute` if possible, else `cpp`; None, with the reason in
     `reasons`."""
-    compiled = generate(p, hw.sms)
-    backend = next((b for b in ("cute", "cpp") if b in compiled.sources), None)
+    compiled = generate(p, hw.sms, first=True)
+    backend = next(iter(compiled.sources), None)
     if backend is None:
         reasons.append("; ".join(f"{name}: {r.message}" for name, r in compiled.refused.items()))
         return None
@@ -143,14 +143,17 @@ def expected(resolved: Program, hw: Hardware) -> float:
     return waits + predict(resolved, hw).ms
 
 
-def tune(s: Structure, hw: Hardware) -> None:
-    """Rank the configurations of the product that takes longest; the other products take the model's best."""
+def tune(s: Structure, hw: Hardware, rankings: dict[tuple, list[Ranked]] | None = None) -> None:
+    """Rank the configurations of the product that takes longest; the other products take the model's best.
+
+    `rankings`: those of other structures on the same device, which this one takes or adds to.
+    """
     products = tunable(s.base)
     if not products:
         return
-    ranked, rankings = {}, {}
+    ranked, rankings = {}, {} if rankings is None else rankings
     for x in products:  # layers of one shape have the same ranking
-        key = repr((legal.program_problem(s.base, x), product_of(s.base, x), x.config))
+        key = _ranked_alike(s, x)
         if key not in rankings:
             rankings[key] = candidates.rank(s.base, x, hw, s.backend)
         ranked[x.name] = rankings[key]
@@ -158,6 +161,16 @@ def tune(s: Structure, hw: Hardware) -> None:
     rest = {x.name: ranked[x.name][0].config for x in products if x is not main and ranked[x.name]}
     tuned = tuple(replace(x, config=rest[x.name]) if x.name in rest else x for x in s.base.stages)
     s.base, s.main, s.ranked = replace(s.base, stages=tuned), main.name, ranked[main.name]
+
+
+def _ranked_alike(s: Structure, x: Gemm | Conv) -> tuple:
+    """All that decides the ranking of a product's configurations."""
+    key = (s.backend, legal.program_problem(s.base, x), product_of(s.base, x), x.config)
+    if isinstance(x, Conv):
+        types = [s.base.type_of(o.name) for o in x.operands]
+        key += (*types, x.type, x.stride, x.padding, x.dilation, x.groups, x.transposed)
+    norm = normalized_with(s.base, x)  # its time depends on more than the product
+    return key if norm is None else (*key, norm, s.base)
 
 
 def tunable(p: Program) -> list[Gemm | Conv]:
