@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from engine.session import events
 from engine.session.journal import Journal
+from engine.session.spec import CLASSES
 from engine.strategies.state import State
 from engine.words import baseline_name, count
 
@@ -38,6 +39,7 @@ def summary(why: str, journal: Journal, classes: Sequence[str], state: State) ->
             for cls, e in by_class.items()
         )
         words.append(f"Best in {', '.join(each)}.")
+        words += [sentence for e in by_class.values() if (sentence := _compiled_is_faster(e, journal))]
     return " ".join(words)
 
 
@@ -58,6 +60,22 @@ def _pytorch_stays(number: int, journal: Journal) -> str:
         f"No program was faster than PyTorch in {fastest.cls}; PyTorch stays: {baseline_name(fastest.baseline)} takes "
         f"{measured.baseline_ms:.3g} ms, the fastest program (trial {number}) {fastest.ms:.3g} ms, both {fastest.kind}."
     )
+
+
+def _compiled_is_faster(ours: events.TrialJudged, journal: Journal) -> str:
+    """The sentence for a class whose best program is slower than torch.compile in that class or a finer one, where it
+    was timed; else "". Ratios to the same baseline decide, else times of the same kind."""
+    compiled = [b for b in journal.of(events.Baseline) if b.name.startswith("compile") and b.time.kind == ours.kind]
+    allowed = [b for b in compiled if b.cls in CLASSES and CLASSES.index(b.cls) <= CLASSES.index(ours.cls)]
+    fastest = min(allowed, key=lambda b: b.time.ms, default=None)
+    if fastest is None:
+        return ""
+    if fastest.ratio is not None and fastest.beside == ours.baseline:
+        slower = fastest.ratio * ours.speedup < 1.0
+    else:
+        slower = fastest.time.ms < ours.ms
+    name = baseline_name(fastest.name)
+    return f"{name} is faster in {ours.cls}: {fastest.time.ms:.3g} ms {ours.kind}." if slower else ""
 
 
 def stopped(journal: Journal) -> tuple[str, str]:

@@ -6,6 +6,8 @@ torch = pytest.importorskip("torch")
 
 from engine.evaluate.timing import cupti  # noqa: E402
 
+pytestmark = pytest.mark.gpu
+
 ROUNDS = 5
 
 
