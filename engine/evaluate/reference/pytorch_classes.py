@@ -108,9 +108,10 @@ def _e4m3(x: Any, axis: int) -> Any:
 def rounding(cut: Callable[[Any, int], Any], products: dict[str, tuple[int, int, int]]) -> Iterator[None]:
     """Replace both operands of these products by `cut(operand, the axis along which it is summed)`."""
     import torch
-    from torch.utils._python_dispatch import TorchDispatchMode
 
-    class Round(TorchDispatchMode):
+    from engine.trace.dispatch import DispatchMode
+
+    class Round(DispatchMode):
         def __torch_dispatch__(self, func, types, args=(), kwargs=None):
             first, *axes = products.get(func._schema.name.split("::")[-1], (0,))
             args = list(args)
@@ -133,9 +134,10 @@ def widening() -> Iterator[None]:
     """Replace each float type that a text names (`x.to(torch.bfloat16)`, `sum(dtype=torch.float32)`) by float64, so
     that such a module can be computed in float64 too."""
     import torch
-    from torch.utils._python_dispatch import TorchDispatchMode
 
-    class Widen(TorchDispatchMode):
+    from engine.trace.dispatch import DispatchMode
+
+    class Widen(DispatchMode):
         def __torch_dispatch__(self, func, types, args=(), kwargs=None):
             kwargs = dict(kwargs or {})
             if isinstance(dtype := kwargs.get("dtype"), torch.dtype) and dtype.is_floating_point:

@@ -42,7 +42,6 @@ class RightResults:
         self.data: tuple[tuple, Values] | None = None  # the data of the last request: the next class asks for it again
         self.last: tuple[tuple, tuple[str, list]] | None = None
         self._rows = row_inputs(self.graph)  # what to cut; None: the module is computed whole
-        self._loaded = False  # the libraries that float64 needs
         self._sure = False  # sliced results were compared with whole ones
 
     def forget(self) -> None:
@@ -131,21 +130,11 @@ class RightResults:
     def _timed(self, values: Values) -> list:
         """Like `_in_float64`. A convolution of gigabytes takes PyTorch 15 s in float64 on an H200, and all sessions of
         the GPU wait for it; in strict float32 its error is a thousandth of what the classes allow."""
-        self._load_libraries()
         outputs, seconds = self._clocked(lambda: self._in_float64(values))
         if self.device == "cuda":
             self.narrow = seconds > F64_SECONDS
             self.wide = None if self.narrow else self.wide
         return outputs
-
-    def _load_libraries(self) -> None:
-        """What float64 needs at its first use on a GPU, which takes seconds and says nothing about the module."""
-        if self.device == "cuda" and not self._loaded:
-            one = self.torch.ones(1, 1, 8, 8, dtype=self.torch.float64, device=self.device)
-            with widening():
-                self.torch.nn.functional.conv2d(one @ one, one).to(self.torch.float16)
-            self.torch.cuda.synchronize()
-            self._loaded = True
 
     def _clocked(self, work: Callable[[], Any]) -> tuple[Any, float]:
         began = time.perf_counter()
@@ -226,8 +215,6 @@ class RightResults:
         for number, part in enumerate(parts):
             cut = self._cut(values, part)
             run = self._in_float64 if wide else partial(self.module.run, self.module.model, wide=False)
-            if wide:
-                self._load_libraries()
             results, seconds = self._clocked(partial(run, values=cut))
             if not outputs:
                 outputs = [self._room(n, r, place) for n, r in zip(self.graph.outputs, results, strict=True)]

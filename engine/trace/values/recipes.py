@@ -8,14 +8,15 @@ from __future__ import annotations
 
 from typing import Any
 
-from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves, tree_map
+
+from engine.trace.dispatch import DispatchMode
 
 MAX_ELEMENTS = 1 << 26  # of all tensors that a value takes to make
 MAX_STEPS = 100_000
 
 
-class Recipes(TorchDispatchMode):
+class Recipes(DispatchMode):
     """While active, inside the mode of fake tensors, it records every operation. `read`: whether the text may read a
     number that it made itself, such as `[x.item() for x in torch.linspace(0, 0.1, 12)]`."""
 
