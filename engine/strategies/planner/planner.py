@@ -10,7 +10,8 @@ one line of search (engine.strategies.planner.search.search_lines):
 
 Only the stage that takes longest is varied; the other products of the program use the model's best. Regions take turns
 by the time that they are expected to save. Classes take turns, cheap builds first: `cute` builds in two seconds where
-nvcc needs forty, so on a device that compiles, nvcc builds at most CPP_TRIALS of a session's trials.
+nvcc needs forty, so on a device that compiles, nvcc builds at most CPP_TRIALS of a session's trials, and one more for
+each further region, so that each gets a program.
 """
 
 from __future__ import annotations
@@ -51,6 +52,7 @@ class Planner:
             most = self.lines.setdefault(line.cls, line)
             if line.eager > most.eager:
                 self.lines[line.cls] = line
+        self._share = CPP_TRIALS + max(0, len(problem.regions) - 1)  # of nvcc, in whole builds
 
     def _line(self, part: Part, rankings: dict[tuple, list[Ranked]]) -> Line:
         own = part.algebraic is None and self.problem.task.source_kind == "module"
@@ -145,7 +147,7 @@ class Planner:
         if self.device_kind != "measured" or structure.backend != "cpp":
             return False
         built = [t.text for t in state.trials if t.backend == "cpp" and t.by == "strategy"]
-        return sum(map(self._cost, built)) + build_cost.cost(structure.base, "cpp") > CPP_TRIALS + 1e-6
+        return sum(map(self._cost, built)) + build_cost.cost(structure.base, "cpp") > self._share + 1e-6
 
     def _over(self, structure: Structure, state: State) -> bool:
         """Return True if a structure gets no more trials: nvcc has used its share, or the structure's guard tripped on

@@ -152,3 +152,24 @@ def search(graph, trials=8):
     while len(done) < trials and (p := strategy.next(State(tuple(done), trials))) is not None:
         done.append(Finished(len(done) + 1, p.text, p.cls, p.backend, ms=p.predicted_ms))
         yield p
+
+
+def test_every_region_gets_a_program_whatever_its_builds_take(monkeypatch):
+    """A network of which each part takes nvcc a whole build, between operations that stay PyTorch."""
+    monkeypatch.setattr(build_cost, "cost", lambda program, backend: build_cost.WHOLE)
+    regions, g = CPP_TRIALS + 3, Builder()
+    y = g.input("x", (64, 8, 66, 66))
+    for number in range(regions):
+        shape = (64, 8, 66, 66)
+        y = g.op("cumsum", [y], shape, dim=1)
+        w = g.parameter(f"w{number}", (8, 8, 3, 3))
+        y = convolution(g, y, w, shape, padding=(1, 1))
+    strategy = planned(Problem("", "module", g.graph(y)), ("tf32",), H200, "measured")
+    assert len(strategy.problem.regions) == regions
+    trials = []
+    while len(trials) < regions:
+        p = strategy.next(State(tuple(trials), 40))
+        number = strategy.problem.region(p.text)
+        trials.append(Finished(len(trials) + 1, p.text, p.cls, p.backend, ms=p.predicted_ms, region=number))
+    assert {t.region for t in trials} == set(range(1, regions + 1))
+    assert {t.backend for t in trials} == {"cpp"}
