@@ -23,10 +23,14 @@ LOG_LINES = 24
 LOOK = 0.1  # seconds between two looks at a compiler's memory
 
 
+def memory_here() -> int:
+    """Bytes of this machine's memory."""
+    return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+
+
 def nvcc_at_once() -> int:
     """As many as there are cores and memory for, at least one and at most 32: 3 on a machine of 24 GB."""
-    memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
-    return max(1, min(32, cores_here(), round(memory / UNIT_BYTES)))
+    return max(1, min(32, cores_here(), round(memory_here() / UNIT_BYTES)))
 
 
 class BuildError(Exception):

@@ -17,16 +17,21 @@ from dsl.lower import Source
 from engine.build import nvcc, toolchain
 from engine.build.cache import Cache, content_key
 from engine.build.cute import Built, CuteBuilder, lookup, module_key
-from engine.build.limited import SECONDS, BuildError, nvcc_at_once
+from engine.build.limited import SECONDS, BuildError, memory_here, nvcc_at_once
+from engine.cores import ENOUGH, QUIET
 from engine.executors.local import cores_here
 
 log = logging.getLogger(__name__)
 
+WORKER_BYTES = 4 << 30  # of a machine's memory for each worker
+
 
 def default_size() -> int:
-    """Half the cores that this process may use, at most 32: a CuTe build keeps one busy, and the measuring process
-    needs idle cores. On a machine of many GPUs many sessions wait for builds."""
-    return max(1, min(32, cores_here() // 2))
+    """On a machine of few cores half of them; else all that this process may use but the quiet ones of the lane that
+    times (engine.cores). A build keeps one busy. At most 32, and as many as memory allows."""
+    cores = cores_here()
+    idle = cores // 2 if cores < ENOUGH else cores - QUIET
+    return max(1, min(32, idle, memory_here() // WORKER_BYTES))
 
 
 class Job:

@@ -144,7 +144,10 @@ def test_closing_ends_what_runs_and_refuses_more(pool, builds):
         pool.submit(source("c"))
 
 
-def test_half_the_cores_and_at_most_32(monkeypatch):
-    for cores, size in ((1, 1), (2, 1), (16, 8), (32, 16), (128, 32)):
-        monkeypatch.setattr(pools, "cores_here", lambda cores=cores: cores)
-        assert default_size() == size
+@pytest.mark.parametrize(
+    ("cores", "gigabytes", "size"), [(1, 24, 1), (2, 24, 1), (6, 24, 3), (16, 128, 12), (16, 24, 6), (64, 512, 32)]
+)
+def test_a_machine_builds_with_what_timing_leaves_of_it(cores, gigabytes, size, monkeypatch):
+    monkeypatch.setattr(pools, "cores_here", lambda: cores)
+    monkeypatch.setattr(pools, "memory_here", lambda: gigabytes << 30)
+    assert default_size() == size
