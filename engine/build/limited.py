@@ -15,6 +15,7 @@ from pathlib import Path
 
 from engine import processes
 from engine.executors.local import cores_here
+from engine.executors.memory import machine_bytes
 
 SECONDS = 120.0
 MEMORY = 6 << 30  # resident bytes over all passes; a plain sm_90a unit peaks at 3.4 GB, tf32 through registers at 4.0
@@ -23,14 +24,9 @@ LOG_LINES = 24
 LOOK = 0.1  # seconds between two looks at a compiler's memory
 
 
-def memory_here() -> int:
-    """Bytes of this machine's memory."""
-    return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
-
-
 def nvcc_at_once() -> int:
     """As many as there are cores and memory for, at least one and at most 32: 3 on a machine of 24 GB."""
-    return max(1, min(32, cores_here(), round(memory_here() / UNIT_BYTES)))
+    return max(1, min(32, cores_here(), round(machine_bytes() / UNIT_BYTES)))
 
 
 class BuildError(Exception):

@@ -17,9 +17,10 @@ from dsl.lower import Source
 from engine.build import nvcc, toolchain
 from engine.build.cache import Cache, content_key
 from engine.build.cute import Built, CuteBuilder, lookup, module_key
-from engine.build.limited import SECONDS, BuildError, memory_here, nvcc_at_once
+from engine.build.limited import SECONDS, BuildError, nvcc_at_once
 from engine.cores import ENOUGH, QUIET
 from engine.executors.local import cores_here
+from engine.executors.memory import machine_bytes
 
 log = logging.getLogger(__name__)
 
@@ -31,7 +32,7 @@ def default_size() -> int:
     times (engine.cores). A build keeps one busy. At most 32, and as many as memory allows."""
     cores = cores_here()
     idle = cores // 2 if cores < ENOUGH else cores - QUIET
-    return max(1, min(32, idle, memory_here() // WORKER_BYTES))
+    return max(1, min(32, idle, machine_bytes() // WORKER_BYTES))
 
 
 class Job:

@@ -149,5 +149,5 @@ def test_closing_ends_what_runs_and_refuses_more(pool, builds):
 )
 def test_a_machine_builds_with_what_timing_leaves_of_it(cores, gigabytes, size, monkeypatch):
     monkeypatch.setattr(pools, "cores_here", lambda: cores)
-    monkeypatch.setattr(pools, "memory_here", lambda: gigabytes << 30)
+    monkeypatch.setattr(pools, "machine_bytes", lambda: gigabytes << 30)
     assert default_size() == size
