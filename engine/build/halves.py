@@ -15,7 +15,6 @@ import dataclasses
 import json
 import os
 import struct
-import threading
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -24,10 +23,9 @@ from dsl.lower import Source
 from dsl.lower.cpp.emit import parts
 from engine.build.cuda_toolchain import Toolchain, facts, flags, runtime
 from engine.build.host_check import write_prelude
-from engine.build.limited import BuildError, Ended, Limits, nvcc_at_once
+from engine.build.limited import BuildError, Ended, Limits, nvcc_place
 
 AT_ONCE = 8  # parts of one unit
-_PLACES = threading.Semaphore(nvcc_at_once())  # of this process's memory, for all units together
 # First offset of parameters in constant bank 0, rounded up to the alignment of the first parameter.
 PARAMETERS_AT = {"sm_80": 0x160, "sm_89": 0x160, "sm_90a": 0x210, "sm_100a": 0x380}
 
@@ -59,13 +57,8 @@ def build_halves(source: Source, folder: Path, target: Path, toolchain: Toolchai
             raise
 
     def device(args: list[str]) -> Ended:
-        while not _PLACES.acquire(timeout=0.1):
-            if stop():
-                raise BuildError("cancelled", "the build was stopped on request")
-        try:
+        with nvcc_place(stop):
             return run(args)
-        finally:
-            _PLACES.release()
 
     unit = f"{source.namespace}.cu"
     cutlass = [f"-I{path}" for path in toolchain.includes[:2]]

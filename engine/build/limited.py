@@ -8,8 +8,9 @@ import re
 import signal
 import subprocess
 import tempfile
+import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -27,6 +28,21 @@ LOOK = 0.1  # seconds between two looks at a compiler's memory
 def nvcc_at_once() -> int:
     """As many as there are cores and memory for, at least one and at most 32: 3 on a machine of 24 GB."""
     return max(1, min(32, cores_here(), round(machine_bytes() / UNIT_BYTES)))
+
+
+_PLACES = threading.Semaphore(nvcc_at_once())  # of this process, for all units and their parts together
+
+
+@contextlib.contextmanager
+def nvcc_place(cancelled: Callable[[], bool]) -> Iterator[None]:
+    """Wait until one more nvcc may run, and keep its place. Raises BuildError("cancelled")."""
+    while not _PLACES.acquire(timeout=LOOK):
+        if cancelled():
+            raise BuildError("cancelled", "the build was stopped on request")
+    try:
+        yield
+    finally:
+        _PLACES.release()
 
 
 class BuildError(Exception):

@@ -15,7 +15,7 @@ from pathlib import Path
 from dsl.lower import Source
 from engine.build.cuda_toolchain import Toolchain, facts, find_toolchain, flags, runtime
 from engine.build.halves import build_halves
-from engine.build.limited import MEMORY, SECONDS, BuildError, Limits, trim
+from engine.build.limited import MEMORY, SECONDS, BuildError, Limits, nvcc_place, trim
 
 WHOLE = ("-shared", "-Xcompiler", "-fPIC", "-cudart", "none")
 
@@ -65,7 +65,8 @@ def build(
             args = [str(toolchain.nvcc), *flags(source.arch), *WHOLE, *(f"-I{path}" for path in toolchain.includes[:2])]
             if toolchain.libraries:
                 args += [f"-L{toolchain.libraries}", "-Xlinker", f"-rpath={toolchain.libraries}"]
-            ended = limits.run([*args, runtime(toolchain), unit.name, "-o", partial.name], folder)
+            with nvcc_place(cancelled):
+                ended = limits.run([*args, runtime(toolchain), unit.name, "-o", partial.name], folder)
         kernels = _merge(resources(ended.log), facts(partial, source.namespace))
         os.replace(partial, target)
     finally:

@@ -17,7 +17,7 @@ from dsl.lower import Source
 from engine.build import nvcc, toolchain
 from engine.build.cache import Cache, content_key
 from engine.build.cute import Built, CuteBuilder, lookup, module_key
-from engine.build.limited import SECONDS, BuildError, nvcc_at_once
+from engine.build.limited import SECONDS, BuildError
 from engine.cores import ENOUGH, QUIET
 from engine.executors.local import cores_here
 from engine.executors.memory import machine_bytes
@@ -85,7 +85,6 @@ class BuildPool:
         self._number = itertools.count()
         self._ready = threading.Condition()
         self._closed = False
-        self._nvcc = threading.Semaphore(min(self.size, nvcc_at_once()))
         self._threads: list[threading.Thread] = []
         self._waiting = 0  # idle threads
         self._importing = 0  # threads whose worker is not ready yet
@@ -217,13 +216,7 @@ class BuildPool:
 
         if job.source.backend == "cute":
             return builder.build(job.source, cancelled=stop)
-        while not self._nvcc.acquire(timeout=0.1):
-            if stop():
-                raise BuildError("cancelled", "the build was stopped on request")
-        try:
-            return build_cpp(job.source, self.cache, stop)
-        finally:
-            self._nvcc.release()
+        return build_cpp(job.source, self.cache, stop)
 
 
 def _key(source: Source) -> str:
