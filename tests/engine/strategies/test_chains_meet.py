@@ -1,13 +1,10 @@
 """Two chains of elementwise work that meet are one stage: what only one reader needs is not stored between them."""
 
-import json
-
 import pytest
 
 pytest.importorskip("torch")
 
 import torch
-from torch import nn
 from torch.nn import functional as F
 
 from dsl.check.program import check
@@ -15,21 +12,10 @@ from dsl.compile import compile as generate
 from dsl.printer import to_text
 from engine.evaluate.correctness import oracle
 from engine.strategies.planner.regions.partition import partition
-from engine.trace.capture import Capture
-from engine.trace.exported import export
-from sol.graph import OpGraph
+from tests.engine.strategies.functions import traced
 
 X, Y, W = torch.randn(32, 48), torch.randn(32, 48), torch.randn(48, 48)
 IMAGE = torch.randn(2, 8, 6, 8)
-
-
-class Model(nn.Module):
-    def __init__(self, function):
-        super().__init__()
-        self.function = function
-
-    def forward(self, *inputs):
-        return self.function(*inputs)
 
 
 ONE_STAGE = {
@@ -54,7 +40,7 @@ def _twice(a, b):
 
 
 def computed(name, function, inputs):
-    graph = OpGraph.from_json(json.dumps(Capture(export(Model(function).eval(), inputs)).graph()))
+    graph = traced(function, *inputs)
     cut = partition(graph)
     assert cut.whole, cut.uncovered
     lowered = cut.regions[0].lowered

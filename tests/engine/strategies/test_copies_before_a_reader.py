@@ -1,14 +1,11 @@
 """An operand in another order or shape is copied in a stage before its reader, with any number of axes that still needs
 five at most, and the program computes what the module does."""
 
-import json
-
 import pytest
 
 pytest.importorskip("torch")
 
 import torch
-from torch import nn
 
 from dsl.check.program import check
 from dsl.compile import compile as generate
@@ -17,9 +14,7 @@ from engine.devices import SessionRefused
 from engine.evaluate.correctness import oracle
 from engine.strategies.planner.lowering.drafts import Leaf
 from engine.strategies.planner.lowering.lower import lower
-from engine.trace.capture import Capture
-from engine.trace.exported import export
-from sol.graph import OpGraph
+from tests.engine.strategies.functions import traced
 
 
 def windows(x, w):
@@ -46,25 +41,12 @@ BODIES = {
 }  # fmt: skip
 
 
-class Model(nn.Module):
-    def __init__(self, function):
-        super().__init__()
-        self.function = function
-
-    def forward(self, *inputs):
-        return self.function(*inputs)
-
-
-def traced(function, inputs):
-    return OpGraph.from_json(json.dumps(Capture(export(Model(function).eval(), tuple(inputs))).graph()))
-
-
 @pytest.mark.parametrize("name", BODIES)
 def test_the_program_computes_what_the_module_does(name):
     function, shapes = BODIES[name]
     torch.manual_seed(0)
     inputs = [torch.randn(shape) for shape in shapes]
-    graph = traced(function, inputs)
+    graph = traced(function, *inputs)
     lowered = lower(graph)
     result = check(to_text(lowered.program("tf32")))
     assert result.ok and generate(result.program, 132).sources, result.diagnostics
@@ -75,7 +57,7 @@ def test_the_program_computes_what_the_module_does(name):
 
 
 def test_a_stage_does_not_wait_for_its_own_result():
-    graph = traced(lambda x, w: (h := x @ w, h + h.T)[-1], [torch.randn(SQUARE), torch.randn(SQUARE)])
+    graph = traced(lambda x, w: (h := x @ w, h + h.T)[-1], torch.randn(SQUARE), torch.randn(SQUARE))
     with pytest.raises(SessionRefused, match="before the one that computes it"):
         lower(graph)
 
