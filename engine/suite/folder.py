@@ -10,6 +10,7 @@ import re
 from pathlib import Path
 
 OTHER = "folder"  # the id of a problem without a level and a number
+_QUOTED = re.compile(r", `[^`]*`,(?= )")  # the text of a line, which a refusal quotes after its number
 _NUMBERED = re.compile(r"(?:.*/)?level(\d)/(\d+)_[^/]*")
 
 
@@ -29,6 +30,11 @@ def pid(name: str) -> str:
     """L3/9 of level3/9_ResNet18; `folder` for a name without a level and a number."""
     numbered = _NUMBERED.fullmatch(name)
     return f"L{numbered[1]}/{int(numbered[2])}" if numbered else OTHER
+
+
+def unquoted(reason: str) -> str:
+    """A reason without the line of a module that it quotes: results of other people's modules hold no line of them."""
+    return _QUOTED.sub("", reason)
 
 
 def chosen(names: list[str], words: tuple[str, ...]) -> list[str]:

@@ -26,7 +26,7 @@ from engine.bench.report import kernelbench_words as words
 from engine.bench.report.speedups import mean
 from engine.bench.report.table import Line, line
 from engine.bench.run import shards
-from engine.suite.folder import natural
+from engine.suite.folder import natural, unquoted
 
 OVER = ("eager", "eager_tf32", "compile", "compile_f32")  # the baselines of the tables
 FAST = (0.5, 0.8, 1.0, 1.5, 2.0, 3.0, 5.0)  # p of fast-p: the share of problems that are more than p times as fast
@@ -99,7 +99,7 @@ def _first(row: dict[str, Any]) -> float | None:
 def _cause(row: dict[str, Any], its: Line) -> str:
     """Why no program of ours counts."""
     if row["refused"]:
-        return f"{row['session']['code']}: {row['refused'].partition('. ')[0]}"
+        return f"{row['session']['code']}: {unquoted(row['refused']).partition('. ')[0]}"
     failed = Counter(t.get("failed") or t.get("verdict") or "wrong" for t in row["trials"])
     if failed:
         return "no trial was right: " + ", ".join(f"{n} {code}" for code, n in failed.most_common())

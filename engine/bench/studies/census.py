@@ -14,7 +14,6 @@ import argparse
 import hashlib
 import json
 import os
-import re
 import sys
 import time
 from collections import Counter
@@ -28,7 +27,7 @@ from engine.evaluate.timing import gpu_condition
 from engine.strategies.planner.regions.coverage import shares
 from engine.strategies.problem import Prepared
 from engine.suite import folder as folders
-from engine.suite.folder import natural, problems
+from engine.suite.folder import natural, problems, unquoted
 from engine.trace import trace, warm
 from sol.attainable import predict_eager
 from sol.bounds import pytorch_class
@@ -37,7 +36,6 @@ from sol.hardware import Hardware, load
 from sol.report import report
 
 OUTCOMES = ("whole", "part", "pytorch", "refused")
-_QUOTED = re.compile(r", `[^`]*`,(?= )")  # the text of a line, which a refusal quotes after its number
 
 
 def row_of(source: str, hw: Hardware, classes: tuple[str, ...]) -> dict[str, Any]:
@@ -99,7 +97,7 @@ def _causes(prepared: Prepared, eager: dict[str, float], every: float) -> list[d
     """Why operations stay PyTorch, the costliest first: {op, why, count, share of PyTorch's predicted time}."""
     rows: dict[tuple[str, str], dict[str, Any]] = {}
     for u in prepared.uncovered:
-        why = _QUOTED.sub("", u.why or u.reason)[:200]
+        why = unquoted(u.why or u.reason)[:200]
         own = rows.setdefault((u.op, why), {"op": u.op, "why": why, "count": 0, "share": 0.0})
         own["count"] += 1
         own["share"] += eager.get(u.name, 0.0) / every
@@ -108,7 +106,7 @@ def _causes(prepared: Prepared, eager: dict[str, float], every: float) -> list[d
 
 
 def _refused(step: str, e: SessionRefused) -> dict[str, Any]:
-    reason = _QUOTED.sub("", e.reason)[:300]
+    reason = unquoted(e.reason)[:300]
     return {"outcome": "refused", "step": step, "code": e.code, "line": e.line, "reason": reason}
 
 

@@ -135,6 +135,11 @@ def test_it_prints_and_writes_what_it_says(tmp_path, capsys):
     assert json.loads((tmp_path / "r.report.json").read_text())["levels"]["all"]["problems"] == 6
 
 
+def test_a_report_quotes_no_line_of_a_module():
+    refused = row("L3/2", refused="Line 4, `h = torch.randn(8)`, draws random numbers. No.", session={"code": "random"})
+    assert kernelbench.case("level3/2_x", refused, "tf32").cause == "random: Line 4 draws random numbers"
+
+
 def test_a_file_without_results_is_refused_in_a_sentence(tmp_path, capsys):
     path = tmp_path / "r.json"
     path.write_text(json.dumps({"about": ABOUT, "problems": {}}))
