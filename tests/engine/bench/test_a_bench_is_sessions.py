@@ -136,15 +136,16 @@ def test_a_file_of_sessions_with_other_settings_is_not_mixed(asked, tmp_path):
     assert out.read_text() == before
 
 
+class Measures(Bench):
+    kind = "measured"
+
+    def measure(self, candidate, baseline):
+        m = super().measure(candidate, baseline)
+        time = events.Measurement(m.time.ms, m.time.ms, m.time.ms, [m.time.ms], "events", {"name": "H200"})
+        return events.TrialMeasured(m.trial, time, m.baseline, m.baseline_ms, m.ratio)
+
+
 def test_a_bench_remembers_what_is_committed_and_teaches_nothing(asked, tmp_path, monkeypatch):
-    class Measures(Bench):
-        kind = "measured"
-
-        def measure(self, candidate, baseline):
-            m = super().measure(candidate, baseline)
-            time = events.Measurement(m.time.ms, m.time.ms, m.time.ms, [m.time.ms], "events", {"name": "H200"})
-            return events.TrialMeasured(m.trial, time, m.baseline, m.baseline_ms, m.ratio)
-
     t = play(asked, None, Measures()).problems["one"]["trials"][1]
     won, own = (memory.won(pid, "f16", t["backend"], t["text"], ms, 132) for pid, ms in (("L9/9", 1.0), ("L1/1", 0.5)))
     monkeypatch.setattr(memory, "committed", lambda *a: memory.Memory([own, won]))

@@ -17,7 +17,14 @@ from engine.session.script.compiled import Compiling
 from engine.session.script.steps import Emitted
 from engine.strategies.planner import memory
 from engine.suite import folder as folders
-from tests.engine.bench.test_a_bench_is_sessions import FIELDS, Ahead, Bench, nothing_is_traced, traced  # noqa: F401
+from tests.engine.bench.test_a_bench_is_sessions import (
+    FIELDS,
+    Ahead,
+    Bench,
+    Measures,
+    nothing_is_traced,  # noqa: F401
+    traced,  # noqa: F401
+)
 
 NAMES = ("level1/2_ReLU", "level1/10_GELU", "level3/1_MLP", "own")
 
@@ -142,14 +149,6 @@ def test_results_of_other_limits_are_not_mixed(folder, tmp_path):
 
 
 def test_the_memory_of_a_level_is_without_the_problem_of_the_same_number(folder, tmp_path, monkeypatch):
-    class Measures(Bench):
-        kind = "measured"
-
-        def measure(self, candidate, baseline):
-            m = super().measure(candidate, baseline)
-            time = events.Measurement(m.time.ms, m.time.ms, m.time.ms, [m.time.ms], "events", {"name": "H200"})
-            return events.TrialMeasured(m.trial, time, m.baseline, m.baseline_ms, m.ratio)
-
     t = runner.run(request(folder, NAMES[:1]), [Measures()], None, lambda text: None).problems[NAMES[0]]["trials"][1]
     own = memory.won("L1/2", "f16", t["backend"], t["text"], 0.5, 132)
     monkeypatch.setattr(memory, "committed", lambda *a: memory.Memory([own]))
