@@ -4,7 +4,9 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 import time
+from pathlib import Path
 
 import pytest
 
@@ -167,15 +169,15 @@ def test_servers_that_end_again_and_again_are_given_up(light, caplog):
     server.close()
 
 
-# A server with a thread that works, from its start and for so many seconds: of the imports, as a library's may.
+# A server with a thread that is busy until a pipe has a writer: of the imports, as a library's may. (A thread that only
+# computes would wait for Python's lock whenever the server looks, which is a rest.)
 BUSY = """
 import threading, time
 server.PATIENCE = float(sys.argv[2])
-end = time.monotonic() + float(sys.argv[3])
 def work():
-    while time.monotonic() < end:
-        sum(range(1000))
+    open(pipe).close()
     time.sleep(1000)
+pipe = sys.argv[3]
 threading.Thread(target=work, daemon=True).start()
 server.start.WAITS += ("202", "230", "35")  # where Python's own thread rests: futex, clock_nanosleep, nanosleep
 sys.argv[:] = sys.argv[:2]
@@ -183,10 +185,11 @@ server.main()
 """
 
 
-def busy_server(monkeypatch, patience: float, works: float) -> forks.Forks:
+def busy_server(monkeypatch, patience: float, pipe: Path) -> forks.Forks:
     def command(module: str, socket: str) -> list[str]:
-        return [sys.executable, "-c", LIGHT + BUSY, socket, str(patience), str(works)]
+        return [sys.executable, "-c", LIGHT + BUSY, socket, str(patience), str(pipe)]
 
+    os.mkfifo(pipe)
     monkeypatch.setattr(forks.start, "command", command)
     server = forks.Forks(SETTINGS)
     with server._lock:
@@ -195,18 +198,20 @@ def busy_server(monkeypatch, patience: float, works: float) -> forks.Forks:
     return server
 
 
-def test_a_server_waits_for_threads_that_work_for_a_moment(monkeypatch):
-    server = busy_server(monkeypatch, patience=PATIENCE, works=4.0)
+def test_a_server_waits_for_threads_that_work_for_a_moment(monkeypatch, tmp_path):
+    server = busy_server(monkeypatch, patience=PATIENCE, pipe=tmp_path / "pipe")
+    threading.Timer(2, (tmp_path / "pipe").write_text, [""]).start()
     one = JsonProcess(COMMAND, env=ENVIRONMENT, forks=server)
     assert one.request({"op": "about"}, timeout=PATIENCE)["torch"] and one.forked
     one.close()
     server.close()
 
 
-def test_an_order_that_comes_while_threads_work_is_not_lost_and_the_next_is_a_fork(monkeypatch):
-    server = busy_server(monkeypatch, patience=0.2, works=6.0)
+def test_an_order_that_comes_while_threads_work_is_not_lost_and_the_next_is_a_fork(monkeypatch, tmp_path):
+    server = busy_server(monkeypatch, patience=0.2, pipe=tmp_path / "pipe")
     first = JsonProcess(COMMAND, env=ENVIRONMENT, forks=server)
     assert first.request({"op": "about"}, timeout=PATIENCE)["argv"][1] == "--flag" and not first.forked
+    (tmp_path / "pipe").write_text("")
     until, second = time.monotonic() + 30, first
     while not second.forked and time.monotonic() < until:
         second.close()
