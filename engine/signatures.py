@@ -3,7 +3,11 @@ agents' tools."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from dsl.ir import DType, Program, TensorType
+from engine.devices import Binding
+from sol.graph import OpGraph
 
 
 def by_name(program: Program, signature: Program) -> bool:
@@ -31,6 +35,21 @@ def parameters(program: Program) -> str:
 def results(program: Program) -> str:
     """The result types in the words of the language: `f16[64, 64]`."""
     return ", ".join(map(str, program.result_types))
+
+
+def changing_pack(program: Program, inputs: Sequence[Binding], graph: OpGraph) -> str:
+    """Why a program may not prepack what it does: a stage is done once per version of a weight, so it may read the
+    module's weights, and nothing that is new in each call. "" if it may. `inputs`: the module's tensors by parameter."""
+    tensors = {b.name: b.tensor for b in inputs}
+    for stage, parameters in program.packed.items():
+        for name in parameters:
+            tensor = graph.tensors.get(tensors[name])  # None: one of a rewritten graph
+            if tensor is None or tensor.kind in ("input", "intermediate"):
+                what = "an input of the module" if tensor and tensor.kind == "input" else "computed by the module"
+                return f"{stage} is prepacked, but {name} is {what}, which changes at every call: leave prepack out"
+            if tensors[name] in graph.writes:
+                return f"{stage} is prepacked, but the module writes {name} at every call: leave prepack out"
+    return ""
 
 
 def _squeezed(result: TensorType) -> tuple[DType, list[int]]:

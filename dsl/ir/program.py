@@ -43,6 +43,15 @@ class Program:
         extra = {a.name: a.type for s in self.stages for a in s.also}
         return {**{x.name: x.type for x in (*self.params, *self.stages)}, **extra}
 
+    @cached_property
+    def packed(self) -> dict[str, tuple[str, ...]]:
+        """The parameters that each prepacked tensor is computed from. Not to be changed."""
+        origins: dict[str, tuple[str, ...]] = {}
+        for s in self.stages:
+            if getattr(s, "prepack", False):
+                origins[s.name] = tuple(dict.fromkeys(p for o in s.operands for p in origins.get(o.name, (o.name,))))
+        return origins
+
     def type_of(self, name: str) -> TensorType | None:
         """The type of a parameter, a stage or an `also` by name; None for an unknown name or an unknown type."""
         return self.types.get(name)

@@ -25,6 +25,7 @@ from engine.devices import Binding, SessionRefused
 from engine.devices.parts import subgraph
 from engine.session import events
 from engine.session.kernel_text import CLASSES as KERNEL_CLASSES
+from engine.signatures import changing_pack
 from engine.strategies.api import Candidate
 from engine.strategies.planner.lowering import program_graph
 from engine.strategies.planner.lowering.lower import CLASSES, FLOATS, NATIVE, Lowered, lower, not_in_float64
@@ -173,10 +174,13 @@ class Prepared:
 
     def bind(self, text: str) -> tuple[tuple[Binding, ...], tuple[Binding, ...]]:
         """Parameters and results of a program (also of the owner's) as tensors of the graph. Raises TrialError("check")
-        if its signature does not fit the problem."""
+        if its signature does not fit the problem, or if it prepacks what changes at every call."""
         if not self.parts:
             raise devices.TrialError("check", "not_covered", f"no program covers this module: {self.refusal}")
-        return self._index.bind(text)
+        inputs, outputs = self._index.bind(text)
+        if self.task.source_kind == "module" and (why := changing_pack(check(text).program, inputs, self.graph)):
+            raise devices.TrialError("check", "prepack", why)
+        return inputs, outputs
 
     def candidate(self, text: str, cls: str = "") -> Candidate:
         """A program's text as a candidate, in the class that it computes in and for `cute`, whose builds are fast, if

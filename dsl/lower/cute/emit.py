@@ -236,7 +236,7 @@ def _load(out: Text, program: Program, pipes: list[_Pipe]) -> None:
     out.add("def load(artifact=None):")
     out.add('    """`run(inputs, outputs)`: inputs in parameter order, outputs allocated by the caller."""')
     owned = _memory(out, program, pipes)
-    origins = _origins(program)
+    origins = program.packed
     for name in origins:
         out.add(f"    {names[name]}_packed = Packed()", (name, "prepack"))
     if owned:
@@ -276,15 +276,6 @@ def _load(out: Text, program: Program, pipes: list[_Pipe]) -> None:
     if program.guard:
         out.add(f"    run.tripped = lambda: bool({FLAG}[0])  # whether the last call computed all again", ("", "guard"))
     out.add("    return run")
-
-
-def _origins(program: Program) -> dict[str, tuple[str, ...]]:
-    """The parameters that each prepacked tensor is computed from."""
-    origins: dict[str, tuple[str, ...]] = {}
-    for s in program.stages:
-        if getattr(s, "prepack", False):
-            origins[s.name] = tuple(dict.fromkeys(p for o in s.operands for p in origins.get(o.name, (o.name,))))
-    return origins
 
 
 def _memory(out: Text, program: Program, pipes: list[_Pipe]) -> bool:

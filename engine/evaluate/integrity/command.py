@@ -28,6 +28,7 @@ from engine.evaluate.integrity.verify import KINDS, Verifier
 from engine.evaluate.reference import baseline_cache
 from engine.sandbox import Sandbox
 from engine.session import events
+from engine.signatures import changing_pack
 from sol.bounds import pytorch_class, t_sol
 from sol.budget import gap
 from sol.graph import OpGraph
@@ -237,6 +238,8 @@ def bind(program: Any, graph: OpGraph) -> tuple[tuple[Binding, ...], tuple[Bindi
             there = ", ".join(f"{n} {list(t.shape)}" for n, t in tensors.items())
             raise Refused(f"the module has no tensor {p.name} of {list(p.type.shape)}; it has {there}")
         inputs.append(Binding(p.name, t.name, p.type.shape))
+    if why := changing_pack(program, inputs, graph):
+        raise Refused(why)
     types = program.result_types
     if len(types) != len(graph.outputs):
         raise Refused(f"the program returns {len(types)} tensors, the module {len(graph.outputs)}")
