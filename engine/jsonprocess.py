@@ -168,7 +168,7 @@ class JsonProcess:
         return self._stderr.read().decode(errors="replace")
 
     def close(self) -> None:
-        """End the child and everything in its session. Safe to call twice."""
+        """End the child and everything in its session, which may outlive it. Safe to call twice."""
         if self._process.poll() is None:
             if self.forked:
                 self._process.kill()
@@ -176,6 +176,10 @@ class JsonProcess:
                 with contextlib.suppress(ProcessLookupError):
                     os.killpg(self._process.pid, signal.SIGKILL)
             self._process.wait()
+        if (leader := self._process.pid) and not Path(f"/proc/{leader}").exists():
+            # A number that still names a group is given to no new process, so these are what it started.
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(leader, signal.SIGKILL)
         for pipe in filter(None, (self._process.stdin, self._process.stdout, self.door)):
             with contextlib.suppress(OSError):
                 pipe.close()

@@ -105,6 +105,15 @@ def test_closing_ends_all_that_it_started(process):
     assert ends(child) and ends(own) and not process.alive
 
 
+@pytest.mark.parametrize("forked", [True, False])
+def test_what_a_dead_process_started_ends_too(server, forked):
+    process = JsonProcess(COMMAND, env=ENVIRONMENT, forks=server if forked else None)
+    child = process.request({"op": "child"}, timeout=PATIENCE)["pid"]
+    with pytest.raises(WorkerLost, match="ended with"):
+        process.request({"op": "fail"}, timeout=PATIENCE)
+    assert process.forked == forked and ends(child)
+
+
 def test_a_request_that_takes_too_long_ends_it(process):
     process.request({"op": "about"}, timeout=PATIENCE)
     with pytest.raises(WorkerLost, match="did not answer"):
