@@ -24,7 +24,7 @@ new PerformanceObserver((list) => {
 }).observe({ type: "layout-shift", buffered: true });
 addEventListener("securitypolicyviolation", (e) => window.walked.policy.push(`${e.violatedDirective} ${e.blockedURI}`));
 """
-RUN = """axe.run(document, { resultTypes: ["violations"] }).then(({ violations }) => violations.map(
+RUN = """axe.run(document, { resultTypes: ["violations"], %s }).then(({ violations }) => violations.map(
   ({ id, impact, help, nodes }) => ({ id, impact, help, nodes: nodes.map((n) => `${n.target.join(" ")}: ${n.html}`) })))
 """
 
@@ -54,11 +54,11 @@ class Walk(Watched):
         self.cdp.on("Network.dataReceived", done)
         self.cdp.send("Network.enable")
 
-    def axe(self) -> list[str]:
-        """The serious and critical findings, one line each. The policy forbids pages a script of another place, so
-        axe-core comes through the debugger, as does its call."""
+    def axe(self, kind: str = "") -> list[str]:
+        """The serious and critical findings, one line each; `kind`: of one of axe-core's categories alone. The policy
+        forbids pages a script of another place, so axe-core comes through the debugger, as does its call."""
         self._evaluate("typeof axe === 'undefined' ? 0 : 1") or self._evaluate(AXE)
-        violations = self._evaluate(RUN)
+        violations = self._evaluate(RUN % (f"runOnly: ['cat.{kind}']" if kind else ""))
         return [
             f"{v['impact']}: {v['id']} ({v['help']}): {len(v['nodes'])} nodes, {' | '.join(v['nodes'][:3])[:700]}"
             for v in violations
