@@ -39,7 +39,8 @@ def results(program: Program) -> str:
 
 def changing_pack(program: Program, inputs: Sequence[Binding], graph: OpGraph) -> str:
     """Why a program may not prepack what it does: a stage is done once per version of a weight, so it may read the
-    module's weights, and nothing that is new in each call. "" if it may. `inputs`: the module's tensors by parameter."""
+    module's weights, and nothing that is new in each call; "" if it may. `inputs`: the module's tensors, by parameter.
+    """
     tensors = {b.name: b.tensor for b in inputs}
     for stage, parameters in program.packed.items():
         for name in parameters:
