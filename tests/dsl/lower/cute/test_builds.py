@@ -40,8 +40,8 @@ PROGRAMS = {
     ),
     "choices": (
         "x: f16[512, 512], w: f16[512, 512], b: f16[512]", "f16[512, 512]", "gemm(x, w.T)",
-        "let c = (acc > b[n]) * (acc <= 1.0)  epilogue where(c, erf(acc) + sin(acc), max(-inf, floor(acc) - round(acc)))",
-        "y",
+        "let c = (acc > b[n]) * (acc <= 1.0)  "
+        "epilogue where(c, erf(acc) + sin(acc), max(-inf, floor(acc) - round(acc)))", "y",
     ),
     "triangle": (
         "x: f16[3, 200, 64], w: f16[3, 136, 64]", "f32[3, 200, 136]", "gemm(x, w.T)",
