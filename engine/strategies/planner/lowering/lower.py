@@ -61,17 +61,15 @@ from engine.strategies.planner.lowering.rules.written_norms import recognised
 from engine.words import class_name
 from sol.graph import SLICES, Op, OpGraph
 
-IDENTITIES = (
-    *("contiguous", "clone", "detach", "alias", "lift_fresh_copy", "to", "_to_copy", "type_as"),
-    *("dropout", "alpha_dropout", "feature_dropout", "native_dropout"),
-)
+DROPOUTS = ("dropout", "alpha_dropout", "feature_dropout", "native_dropout")
+IDENTITIES = ("contiguous", "clone", "detach", "alias", "lift_fresh_copy", *pointwise.CASTS, *DROPOUTS)
 NATIVE = {"f32": "tf32", "f16": "f16", "bf16": "bf16"}  # the class of a module's own element type
 NOTHING_MADE = "The module returns something that no stage made: there is nothing to optimise yet."
 FLOATS = ", ".join(map(class_name, NATIVE))  # element types of a program's operands
 CLASSES = ("tf32", "f16", "bf16", "fp8")  # classes of programs
 _ARITHMETIC = ("add", "sub", "mul", "div", "neg", "pow", "square", "sqrt", "reciprocal", "minimum", "maximum")
 _SPELLINGS = {"subtract", "rsub", "multiply", "divide", "true_divide", "negative", "clip", "clamp_min", "clamp_max",
-              "amax", "amin", "mv"}  # fmt: skip
+              "amax", "amin", "mv", "exp2", "log2", "log10", "addcmul", "addcdiv", "expm1", "log1p"}  # fmt: skip
 _RESERVED = {
     *("acc", "acc2", "gemm", "transform", "program", "return", "arch", "launch", "stage", "let", "also", "auto", "T"),
     *("l", "m", "n", "map", "reduce", "normalize", "pool", "grouped_gemm", *CONVOLUTIONS),
@@ -91,7 +89,8 @@ def covered() -> tuple[tuple[str, str], ...]:
         ("losses", ", ".join(LOSSES)),
         ("gates", ", ".join(GATES)),
         ("arithmetic", ", ".join(_ARITHMETIC)),
-        ("functions of each element", ", ".join(sorted(changes))),
+        ("comparisons", "lt, le, gt, ge, eq, ne, and, or, not, xor"),
+        ("functions of each element", ", ".join(sorted(changes - set(pointwise.TRUTHS) | {"where"}))),
         ("views", "view, reshape, transpose, permute, slice, chunk, split"),
         ("joined", ", ".join(CONCATENATIONS)),
         ("dropout", ""),
@@ -149,7 +148,7 @@ def lower(graph: OpGraph, title: str = "module", *, attends: bool = True) -> Low
     Raises SessionRefused("not_covered") for the first operation without a rule. `attends`: attention is one stage.
     """
     graph = without_masks(without_gates(expanded(graph)))
-    graph = recognised(attentions.recognised(graph) if attends else graph)
+    graph = expanded(recognised(attentions.recognised(graph) if attends else graph), spreads=True)
     try:
         lowered = _lower(graph, title)
     except SessionRefused as refused:

@@ -172,23 +172,21 @@ _FORMULAS: dict[str, tuple[int, Callable[..., str | None]]] = {  # (tensors with
     "kl_div": (2, _kl),
 }
 LOSSES = tuple(_FORMULAS)
-_FORMULAS |= {
-    "linalg_vector_norm": (1, _vector_norm),
-    "prelu": (2, _prelu),
-    "var": (1, _variance),
-    "std": (1, _deviation),
-}
-COMPOSITES = tuple(_FORMULAS)
+_FORMULAS |= {"linalg_vector_norm": (1, _vector_norm), "prelu": (2, _prelu)}
+_SPREADS = {"var": (1, _variance), "std": (1, _deviation)}
+COMPOSITES = (*_FORMULAS, *_SPREADS)
 
 
-def expanded(graph: OpGraph) -> OpGraph:
-    """The graph with each composite that has a formula written out; other operations are as they were."""
-    if not any(op.op in _FORMULAS for op in graph.ops):
+def expanded(graph: OpGraph, spreads: bool = False) -> OpGraph:
+    """The graph with each composite that has a formula written out; other operations are as they were. `spreads`: those
+    of variances and deviations, which may be parts of a norm before (rules.written_norms)."""
+    formulas = _SPREADS if spreads else _FORMULAS
+    if not any(op.op in formulas for op in graph.ops):
         return graph
     add = _Parts(graph.ops[0], dict(graph.tensors), [])
     ops: list[Op] = []
     for op in graph.ops:
-        many, formula = _FORMULAS.get(op.op, (0, None))
+        many, formula = formulas.get(op.op, (0, None))
         add.op, add.ops = op, []
         each = formula(add, *op.inputs) if formula is not None and len(op.inputs) == many else None
         if each is None:
