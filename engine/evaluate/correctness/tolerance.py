@@ -173,16 +173,15 @@ def verdict(cls: str, c: Comparison, pytorch: PyTorchError | None = None) -> str
         return words + (f" (PyTorch's own in class {cls}: {beyond:,})" if beyond else "")
     if says_nothing(pytorch):
         return None
-    own = pytorch if pytorch is not None and _tells(pytorch) else None
-    if not isfinite(c.error) or c.error > _allowed(t.error, own and own.error):
+    if not isfinite(c.error) or c.error > _allowed(t.error, pytorch and pytorch.error):
         allowed, why = bound(cls, pytorch)
         limit = f"{allowed:.2g}, {why}" if why else f"the tolerance of {cls}, {t.error:.2g}"
-        return f"relative error {c.error:.2g} is above {limit}{_beside(own and own.error)}"
-    if not isfinite(c.max_error) or c.max_error > _allowed(t.max_error, own and own.max_error):
+        return f"relative error {c.error:.2g} is above {limit}{_beside(pytorch and pytorch.error)}"
+    if not isfinite(c.max_error) or c.max_error > _allowed(t.max_error, pytorch and pytorch.max_error):
         worst = f"the worst element is off by {c.max_error:.2g} times a typical one"
-        return f"{worst}; {cls} allows {t.max_error:.2g}{_beside(own and own.max_error)}"
-    if own is not None and not own.unexpected and c.error > max(FLOOR, PYTORCH_FACTOR * own.error):
-        return f"relative error {c.error:.2g} is more than twice PyTorch's own, {own.error:.2g}, in class {cls}"
+        return f"{worst}; {cls} allows {t.max_error:.2g}{_beside(pytorch and pytorch.max_error)}"
+    if pytorch is not None and not pytorch.unexpected and c.error > max(FLOOR, PYTORCH_FACTOR * pytorch.error):
+        return f"relative error {c.error:.2g} is more than twice PyTorch's own, {pytorch.error:.2g}, in class {cls}"
     return None
 
 
@@ -191,19 +190,14 @@ def says_nothing(pytorch: PyTorchError | None) -> bool:
     leaves the class's range with every element, so that none is left to compare (its error is then 0)."""
     if pytorch is None:
         return False
-    return pytorch.error == 0 if pytorch.unexpected else pytorch.error >= MEANINGLESS
-
-
-def _tells(pytorch: PyTorchError) -> bool:
-    """Return True if PyTorch's own error may loosen the table. Noise does, in `says_nothing`, but not beside NaN."""
-    return not pytorch.unexpected or pytorch.error < MEANINGLESS
+    return pytorch.error >= MEANINGLESS or (pytorch.unexpected > 0 and pytorch.error == 0)
 
 
 def bound(cls: str, pytorch: PyTorchError | None = None) -> tuple[float, str]:
     """The largest `error` that `verdict` accepts, and the source of that bound in words; "" if it is the class's
     own."""
     table = TOLERANCES[cls].error
-    if pytorch is None or not _tells(pytorch) or (pytorch.unexpected and pytorch.error <= table):
+    if pytorch is None or (pytorch.unexpected and pytorch.error <= table):
         return table, ""
     twice = PYTORCH_FACTOR * pytorch.error
     strictest = max(FLOOR, twice) if pytorch.error <= table else twice

@@ -114,8 +114,11 @@ def test_beside_nan_of_its_own_pytorchs_finite_elements_loosen_the_table_and_nev
     assert verdict("f16", Comparison(5e-4, 1e-3), exact) is None
 
 
-def test_noise_excuses_nothing_where_it_is_nan_itself():
-    assert verdict("f16", Comparison(0.5, 2.0), PyTorchError(0.4, 2.0, unexpected=3))
+def test_noise_beside_nan_says_nothing_but_how_many_are_nan():
+    """A mask by a comparison after a product: a row that rounding leaves without a score is NaN, and others change."""
+    noise = PyTorchError(0.4, 2.0, unexpected=3)
+    assert says_nothing(noise) and verdict("f16", Comparison(0.5, 2.0, 6, 100), noise) is None
+    assert "7 of 100 elements are NaN" in verdict("f16", Comparison(0.5, 2.0, 7, 100), noise)
 
 
 TABLE = TOLERANCES["f16"].error
