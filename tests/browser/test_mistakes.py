@@ -57,9 +57,9 @@ def test_python_that_is_being_typed_is_not_taken_for_words(page, text):
 def test_a_mistake_is_told_once_and_not_after_it_is_mended(page):
     """The pane of the limit repeated it, and kept it while the mended text was traced."""
     paste(page, MODULE.replace("self.linear(x)", "self.lin(x)"))
-    told, limit = page.locator("#diagnostics .diagnostic"), page.locator("#limit")
-    expect(told).to_contain_text("has no attribute 'lin'", timeout=90_000)
-    assert told.inner_text().lower().count("line ") == 1, "the line is named once"
+    mistake, limit = page.locator("#diagnostics .diagnostic"), page.locator("#limit")
+    expect(mistake).to_contain_text("has no attribute 'lin'", timeout=90_000)
+    assert mistake.inner_text().lower().count("line ") == 1, "the line is named once"
     expect(limit).to_contain_text("No limit yet: the module has a mistake in line")
     expect(limit).not_to_contain_text("attribute")
     page.route("**/api/limits", lambda route: None)  # an engine that does not answer

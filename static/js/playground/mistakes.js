@@ -4,7 +4,7 @@ import { className } from "../format.js";
 import { BUDGET, CLASSES } from "./options.js";
 import { noModel } from "./strategies.js";
 
-const KERNEL = /^\s*(#\s*include\b|#\s*pragma\b|__global__\b|__device__\b|extern\s+"C"|template\s*<|using\s+namespace\b)/m;
+const KERNEL = /^\s*(#\s*(include|pragma)\b|__(global|device)__\b|extern\s+"C"|template\s*<|using\s+namespace\b)/;
 const PROSE = /^[A-Za-z][\w\s,.;'’×-]*$/; // words and sizes; Python of several words has = ( [ : or a keyword in front
 const KEYWORD = /^(import|from|class|def|return|pass|if|for|while|with|raise|del|assert|global|print)\b/;
 
