@@ -81,3 +81,26 @@ def test_the_first_visit_shows_a_recorded_search(recordings, open_page):
     expect(seen).to_contain_text("of the speed of light")
     seen.get_by_role("link").click()
     page.wait_for_url("**/s/**")
+
+
+def test_a_budget_that_is_not_raised_is_told_what_raises_it(app, open_page):
+    session = app.submit(trials=30, eps=0.0, window=30)
+    page = open_page(session["control_url"])
+    page.get_by_role("button", name="Raise budget").click()
+    for text in ("", "-5", "30", "40.5"):
+        page.get_by_label("Trials in all (30 now)").fill(text)
+        page.keyboard.press("Enter")
+        expect(page.locator("#dialog")).to_contain_text("“Trials in all” takes a whole number above 30.")
+
+
+def test_a_room_without_a_lesson_is_told_what_to_tick(open_page):
+    page = open_page("/w/new")
+    page.get_by_label("Title").fill("Monday")
+    page.locator("[name=lesson]:checked").uncheck()
+    page.locator("#new-room [type=submit]").click()
+    expect(page.locator("#error")).to_have_text("No lesson is chosen. Tick at least one, or choose a file of your own.")
+
+
+def test_a_link_to_a_trial_that_is_not_there_says_so(open_page, finished):
+    page = open_page(f"{finished['view']}?trial=99")
+    expect(page.locator("#toast")).to_have_text("There is no trial 99 in this session.")
