@@ -111,6 +111,8 @@ def _session(
     context = {"boot": boot, "session": boot["session"], "card": card, "runs": runs, "page_language": language}
     asks = any(s["name"] == session.spec.get("strategy") and s["asks"] for s in strategies())
     context |= {"owner": bool(token), "framed": framed, "writes": asks and session.state != Session.ENDED}
+    end = session.summary.get("end") or {}
+    context["nothing"] = end.get("state") in ("refused", "failed") and not session.summary.get("trials")
     with translation.override(language):
         context["reproduced"] = gettext("{n} of {all}").format(n=good, all=runs)
         response = render(request, "session.html", context)

@@ -104,3 +104,20 @@ def test_a_room_without_a_lesson_is_told_what_to_tick(open_page):
 def test_a_link_to_a_trial_that_is_not_there_says_so(open_page, finished):
     page = open_page(f"{finished['view']}?trial=99")
     expect(page.locator("#toast")).to_have_text("There is no trial 99 in this session.")
+
+
+def test_an_export_without_the_server_is_told_in_words(page):
+    page.get_by_role("tab", name="μCUTLASS program").click()
+    page.locator("#examples button").first.click()
+    page.route("**/api/export", lambda route: route.abort())
+    page.get_by_role("button", name="Export").click()
+    expect(page.locator("#toast")).to_contain_text("The server does not answer.")
+
+
+def test_why_a_session_was_refused_stands_in_the_first_view_of_a_telephone(app, open_page):
+    session = app.submit("import torch\nimport nothing_here\n")
+    app.wait_ended(session["id"])
+    page = open_page(f"/s/{session['id']}", 360, 740)
+    expect(page.locator("#refusal-reason")).to_contain_text("nothing_here")
+    box = page.locator("#refusal-reason").bounding_box()
+    assert box["y"] + box["height"] <= 740
