@@ -24,3 +24,17 @@ def test_a_narrow_page_leads_to_the_pages_of_a_wide_one(open_page, complaints, s
     page.keyboard.press("Enter")
     expect(page.locator("h1")).to_have_text("My sessions")
     assert not complaints
+
+
+def test_the_menu_of_pages_names_the_one_shown_and_closes_at_escape(open_page):
+    page = open_page("/language/tile", 360, 740)
+    menu, summary = page.locator("header.site details"), page.locator("header.site summary")
+    summary.click()
+    expect(menu.locator("[aria-current=page]")).to_have_text("Language")
+    page.keyboard.press("Tab")
+    page.keyboard.press("Escape")
+    expect(menu).not_to_have_attribute("open", "")
+    expect(summary).to_be_focused()
+    summary.click()
+    page.locator("main").click(position={"x": 5, "y": 300})
+    expect(menu).not_to_have_attribute("open", "")
