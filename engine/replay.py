@@ -47,7 +47,11 @@ def recorded(view: View, name: str, spent: Mapping[int, Mapping[str, float]] = {
     for t in view.trials.values():
         if t.ended and t.untimed is None and t.by != "owner":
             trials.setdefault(t.cls, []).append(
-                Trial(t.judged.ms if view.counts(t) else None, spent=dict(spent.get(t.number, {})))
+                Trial(
+                    t.judged.ms if view.counts(t) else None,
+                    spent=dict(spent.get(t.number, {})),
+                    t_sol_ms=view.bounds.get(t.roof) if t.roof != t.cls else None,
+                )
             )
     return [
         Recorded(f"{name} ({cls})", tuple(ended), view.bounds[cls], baseline.ms, baseline.kind == "predicted")

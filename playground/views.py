@@ -2,6 +2,7 @@
 
 playground.html   boot = {fork: null | FORK, examples, engines, queued, limits, strategies, endpoints, words,
                    descriptions}
+                  seen = the card of a recorded search (playground.gallery.cards), None where none is loaded
                   FORK = {id, title, spec, text, source_kind, refused?: {reason, line}}
 session.html      boot = {session: as GET /api/sessions/<id>, view_url, ws_path, words, control: null | {token, url,
                    pinned}, texts, sentences}; card = {url, image, text}
@@ -29,12 +30,14 @@ from dsl.editor.vocabulary import vocabulary
 from engine.session.spec import strategies
 from playground import api, conf, engines, exports
 from playground.access import answers, limits, requests, tokens
+from playground.gallery import cards as gallery_cards
 from playground.language import examples, reference
 from playground.learn.writing.reader import LANGUAGES
 from playground.models import Session
 from playground.sharing import cards, session_words, snapshots
 from playground.words import writer
 
+SHOWN_FIRST = "linear_div_gelu.jsonl"  # the recording beside the editor: a whole search, measured, with both stop rules
 CARD_READERS = (
     "Twitterbot",
     "facebookexternalhit",
@@ -76,7 +79,8 @@ def _playground(request: HttpRequest, fork: dict | None) -> HttpResponse:
         "words": vocabulary(),
         "descriptions": writer.EXAMPLES,
     }
-    return render(request, "playground.html", {"boot": boot})
+    recording = Session.objects.filter(recorded=True, provenance__file=SHOWN_FIRST).first()
+    return render(request, "playground.html", {"boot": boot, "seen": recording and gallery_cards.card(recording)})
 
 
 def find(request: HttpRequest, link: str, **key: str) -> Session:
@@ -107,6 +111,8 @@ def _session(
     context = {"boot": boot, "session": boot["session"], "card": card, "runs": runs, "page_language": language}
     asks = any(s["name"] == session.spec.get("strategy") and s["asks"] for s in strategies())
     context |= {"owner": bool(token), "framed": framed, "writes": asks and session.state != Session.ENDED}
+    end = session.summary.get("end") or {}
+    context["nothing"] = end.get("state") in ("refused", "failed") and not session.summary.get("trials")
     with translation.override(language):
         context["reproduced"] = gettext("{n} of {all}").format(n=good, all=runs)
         response = render(request, "session.html", context)

@@ -90,11 +90,13 @@ def should_stop(
 @dataclass(frozen=True)
 class Trial:
     """One recorded trial: its time in ms (None: failed), its `cost` in any unit, and what it took of the KINDS that its
-    session recorded (`spent`), with the turns of a model before it."""
+    session recorded (`spent`), with the turns of a model before it. `t_sol_ms`: its limit, where that is not its
+    class's (None), as under a guard: the limit of the class of its products."""
 
     ms: float | None
     cost: float = 1.0
     spent: Mapping[str, float] = field(default_factory=dict)
+    t_sol_ms: float | None = None
 
 
 @dataclass(frozen=True)
@@ -133,14 +135,15 @@ class Replay:
 def replay(session: Recorded, eps: float, window: int) -> Replay:
     """Cut the session where the rules would have ended it. Without a better trial, the speedup is 1: the baseline."""
     best: float | None = None
-    since, run, reason = 0, 0, "the budget was used up"
+    since, run, reason, limit = 0, 0, "the budget was used up", session.t_sol_ms
     for trial in session.trials:
         run += 1
         if trial.ms is not None and (best is None or trial.ms < best):
             best, since = trial.ms, 0
+            limit = session.t_sol_ms if trial.t_sol_ms is None else trial.t_sol_ms
         else:
             since += 1
-        stop = should_stop(best, session.baseline_ms, session.t_sol_ms, since, eps, window)
+        stop = should_stop(best, session.baseline_ms, limit, since, eps, window)
         if stop:
             reason = str(stop)
             break

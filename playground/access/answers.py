@@ -8,6 +8,7 @@ from typing import Any
 from django.http import HttpRequest, HttpResponse, JsonResponse
 from django.shortcuts import render
 from django.template import TemplateDoesNotExist
+from django.urls import reverse
 from django.utils.html import escape
 
 LISTED = "The addresses are listed at /api/docs."
@@ -56,10 +57,23 @@ def error(request: HttpRequest, status: int, title: str, text: str) -> HttpRespo
     return page(request, status, title, text)
 
 
+WAYS = {  # first part of an address: the page beside it that leads on, and its name
+    "w": ("door", "Type a code"),
+    "learn": ("learn", "See all lessons"),
+    "language": ("language", "See the language"),
+    "s": ("mine", "My sessions"),
+    "c": ("mine", "My sessions"),
+}
+
+
 def page(request: HttpRequest, status: int, title: str, text: str) -> HttpResponse:
     """The error page, and plain HTML if that fails too."""
     try:
-        response = render(request, "error.html", {"status": status, "title": title, "text": text}, status=status)
+        route, name = WAYS.get(request.path.split("/")[1], ("gallery", "See the gallery"))
+        if request.path == reverse("compare"):
+            route, name = "compare", "Give two other links"
+        context = {"status": status, "title": title, "text": text, "way": reverse(route), "way_name": name}
+        response = render(request, "error.html", context, status=status)
     except (TemplateDoesNotExist, ValueError, OSError):
         response = plain(status, title, text)
     response["Referrer-Policy"] = "no-referrer"

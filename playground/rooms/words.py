@@ -119,6 +119,8 @@ PAGE = (
 )
 # What the teacher's scripts say: an English text is its own key (static/js/rooms/texts.js).
 WALL = (
+    gettext_noop("No lesson is chosen."),
+    gettext_noop("Tick at least one, or choose a file of your own."),
     gettext_noop("queued"),
     gettext_noop("running"),
     gettext_noop("ended"),

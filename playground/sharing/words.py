@@ -81,6 +81,7 @@ SCRIPT = (
     gettext_noop("the budget of 1 trial is used up"),
     gettext_noop("the budget of {n} trials is used up"),
     gettext_noop("there is nothing left to try"),
+    gettext_noop("There is no trial {n} in this session."),
     gettext_noop("by the owner"),
     gettext_noop("planning"),
     gettext_noop("tracing"),

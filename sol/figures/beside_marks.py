@@ -34,13 +34,15 @@ def place(
     x: tuple[float, float],
     y: tuple[float, float],
     lines: Sequence[float] = (),
+    beside: Sequence[tuple[float, int]] = (),
 ) -> list[dict[str, Any]]:
     """An annotation for each mark. `columns`: the x of all marks of the chart; `x`, `y`: the ranges of the axes;
-    `lines`: the y of lines that a label leaves free if it can. A label for which no side is free stands in the right
-    margin."""
+    `lines`: the y of lines that a label leaves free if it can; `beside`: y and rows of what stands in the right margin.
+    A label for which no side is free stands there too, near its mark."""
     across, up = WIDTH / ((x[1] - x[0]) or 1.0), PLOT / ((y[1] - y[0]) or 1.0)
     stand, struck = [(at - x[0]) * across for at in columns], [(at - y[0]) * up for at in lines]
     boxes: list[tuple[float, float, float, float]] = []  # left, right, middle, height
+    margin = [(WIDTH, WIDTH + 1, (at - y[0]) * up, STEP * rows) for at, rows in beside]
     drawn = []
     for mark in marks:
         at, height = (mark.x - x[0]) * across, (mark.y - y[0]) * up
@@ -57,8 +59,11 @@ def place(
                 chosen = (left, end, right, (clear or free)[0])
                 break
         if chosen is None:
-            margin = {"xref": "paper", "x": 1, "xanchor": "left", "xshift": 5, "yanchor": "middle"}
-            drawn.append(label(mark.text, INK, y=mark.y, **margin))
+            free = [s for s in (*SHIFTS, 52, -52) if _free(margin, WIDTH, WIDTH + 1, height + s, tall)]
+            shift = (free or [0])[0]
+            margin.append((WIDTH, WIDTH + 1, height + shift, tall))
+            away = {"xref": "paper", "x": 1, "xanchor": "left", "align": "left", "xshift": 5, "yanchor": "middle"}
+            drawn.append(label(mark.text, INK, y=mark.y, yshift=shift, **away))
             continue
         left, end, right, shift = chosen
         boxes.append((left, end, height + shift, tall))

@@ -6,8 +6,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from sol.figures.beside_marks import Named, place
-from sol.figures.figure import Figure, axis, label, layout, scatter, ticks
+from sol.figures.beside_marks import SAME, Named, place
+from sol.figures.figure import PLOT, Figure, axis, label, layout, scatter, ticks
 from sol.figures.palette import INK, MUTED, class_name, colour, marker, rounded_log10
 from sol.hardware import Hardware
 from sol.render import ms as time_words
@@ -108,12 +108,13 @@ def roofline(
     x_range, y_range = (rounded_log10(x0), rounded_log10(x1)), (rounded_log10(y0), rounded_log10(y1))
     columns = [rounded_log10(p.intensity) for p in points if p.intensity > 0]
     flat = [rounded_log10(v / 1e12) for r in roofs for v in (r.peak, r.ceiling) if v]
-    names = [_named(p) for p in inside if p.marker == "baseline"]
+    beside = [(note["y"], note["text"].count("<br>") + 1) for note in _peaks(roofs)]
+    names = _names([p for p in inside if p.marker == "baseline"], y_range)
     figure_layout = layout(
         "roofline",
         axis("FLOP per byte", type="log", range=list(x_range), **ticks(x0, x1, (1,))),
         axis("TFLOP/s", type="log", range=list(y_range), **_few(ticks(y0, y1), ticks(y0, y1, (1,)))),
-        margin={"r": 74}, annotations=[*_peaks(roofs), *place(names, columns, x_range, y_range, flat)],
+        margin={"r": 74}, annotations=[*_peaks(roofs), *place(names, columns, x_range, y_range, flat, beside)],
     )  # fmt: skip
     practice = any(r.ceiling for r in roofs)
     caption = f"On {title}. Solid: published roofs.{' Dotted: rates reached in practice.' * practice}"
@@ -195,6 +196,26 @@ def _named(p: Point) -> Named:
     who = "compile" if p.label.startswith("torch.compile") else "PyTorch"
     at = rounded_log10(p.intensity), rounded_log10(p.rate / 1e12)
     return Named(f"{who}<br>{class_name(p.cls)}", *at, p.cls in FINE)
+
+
+def _names(points: Sequence[Point], y: tuple[float, float]) -> list[Named]:
+    """The labels of PyTorch's marks. Marks at one place, such as those of float16 and bfloat16, share a label."""
+    places: list[list[Named]] = []
+    for one in map(_named, points):
+        near = (
+            group for group in places
+            if group[0].text.split("<br>")[0] == one.text.split("<br>")[0]
+            and group[0].x == one.x and abs(group[0].y - one.y) * PLOT < SAME * (y[1] - y[0])
+        )  # fmt: skip
+        if (group := next(near, None)) is None:
+            places.append([one])
+        else:
+            group.append(one)
+    return [
+        Named("<br>".join([group[0].text, *(one.text.split("<br>")[1] for one in group[1:])]), group[0].x, group[0].y,
+              group[0].right)
+        for group in places
+    ]  # fmt: skip
 
 
 def _peaks(roofs: Sequence[Roof]) -> list[dict[str, Any]]:

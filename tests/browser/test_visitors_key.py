@@ -41,6 +41,16 @@ def visited():
     """The pages of another app do not share a process."""
 
 
+def test_without_a_model_a_strategy_that_asks_one_does_not_start(open_page):
+    """Its session ended without a trial: "there is nothing left to try"."""
+    page = open_page("/")
+    page.locator("input[value=chain]").check()
+    page.locator("#run").click()
+    expect(page.locator("#form-error")).to_contain_text("“Chain” asks a model, and there is none.")
+    expect(page.locator("#form-error")).to_contain_text("OPENAI_API_KEY")
+    assert page.url.endswith("/")
+
+
 def test_the_form_says_what_goes_where_and_the_owner_types_the_key(app, open_page, complaints):
     page = open_page("/", width=360, height=800)
     page.get_by_role("tab", name="μCUTLASS program").click()

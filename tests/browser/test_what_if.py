@@ -84,10 +84,11 @@ def test_the_page_and_the_command_stop_a_recording_at_the_same_trials(checkout, 
 
 
 ms = st.one_of(st.none(), st.sampled_from([0.1, 0.2, 0.3]), st.floats(0.01, 3.0))
+bound = st.one_of(st.none(), st.floats(0.01, 1.0))
 spent = st.fixed_dictionaries({}, optional={k: st.floats(0, 9) for k in ("seconds", "tokens", "money")})
 RULES = st.fixed_dictionaries({
     "one": st.fixed_dictionaries({
-        "trials": st.lists(st.fixed_dictionaries({"ms": ms, "spent": spent}), min_size=1, max_size=30),
+        "trials": st.lists(st.fixed_dictionaries({"ms": ms, "limit": bound, "spent": spent}), min_size=1, max_size=30),
         "limit": st.one_of(st.just(0.0), st.floats(0.01, 1.0)),
         "baseline": st.floats(0.05, 3.0),
     }),
@@ -106,9 +107,17 @@ def test_random_trials_are_stopped_alike(checkout):
     gather()
     for case, theirs in zip(drawn, checkout.evaluate(OF_TRIALS, drawn), strict=True):
         one = case["one"]
-        trials = tuple(budget.Trial(t["ms"], spent=t["spent"]) for t in one["trials"])
+        trials = tuple(budget.Trial(t["ms"], spent=t["spent"], t_sol_ms=t["limit"]) for t in one["trials"])
         session = budget.Recorded("", trials, one["limit"], one["baseline"])
         same_run(theirs, budget.replay(session, case["eps"], case["window"]))
+
+
+def test_a_guarded_program_is_near_the_limit_of_its_products_alone(checkout):
+    """A session's own rule saved five of its trials: a guarded f16 program was near the limit of tf32."""
+    trials = [{"ms": 0.3, "limit": 0.139, "spent": {}}, {"ms": 0.33, "limit": None, "spent": {}}]
+    case = {"one": {"trials": trials, "limit": 0.278, "baseline": 0.376}, "eps": 0.25, "window": 6}
+    (run,) = checkout.evaluate(OF_TRIALS, [case])
+    assert run["code"] is None and run["limit"] == 0.139
 
 
 @pytest.fixture

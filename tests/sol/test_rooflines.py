@@ -28,6 +28,14 @@ def test_labels_of_one_column_move_apart_and_a_label_without_a_side_goes_to_the_
     assert crowded["xref"] == "paper"
 
 
+def test_marks_at_one_place_share_a_label():
+    """PyTorch's float16 and bfloat16 mostly take the same time: the second label stood on the name of a roof."""
+    at = [("tf32", 330e12), ("f16", 431e12), ("bf16", 432e12)]
+    runs = [Point(f"PyTorch eager ({cls})", "predicted", 200.0, rate, cls, "baseline") for cls, rate in at]
+    texts = [a["text"] for a in roofline(ROOFS, runs, "x", SPANS).figure["layout"]["annotations"]]
+    assert [t for t in texts if t.startswith("PyTorch")] == ["PyTorch<br>TF32", "PyTorch<br>float16<br>bfloat16"]
+
+
 def test_a_run_beyond_the_axes_is_a_triangle_at_their_edge_and_the_table_has_its_rate():
     slow = Point("trial 9", "measured", 120, 1e9, "tf32", trial=9)
     drawn = roofline(ROOFS, [slow], "x", SPANS)

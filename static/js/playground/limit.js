@@ -6,6 +6,7 @@ import { BOUND, className, digits, duration, time } from "../format.js";
 const PAUSE = 900; // ms without a key before the text is sent
 const EVERY = 350; // ms between two looks for the answer
 const FIRST = "The limit of your module appears here a second or two after you stop typing.";
+const LAST = "of the last text that was read";
 
 export class Limit {
   /** `asked()`: {gpu, classes} that the visitor chose; `fault(list)`: shows mistakes of the text in the editor. */
@@ -29,7 +30,8 @@ export class Limit {
     this.stop();
     this.text = text;
     if (!text.trim()) { this.wait(FIRST); return; }
-    this.note.textContent = this.drawn ? "of the last text that was read" : "";
+    if (!this.drawn) this.wait(FIRST); // what was wrong with the text before may be mended
+    this.note.textContent = this.drawn ? LAST : "";
     this.send();
   }
 
@@ -68,7 +70,9 @@ export class Limit {
         const reading = await request(`${path(id)}?${query}`, { signal: own.signal });
         if (reading.state === "done") { this.id = null; this.draw(reading); return; }
         if (reading.state === "failed") { this.id = null; this.fail(reading); return; }
-        this.note.textContent = reading.state === "tracing" ? "tracing your module …" : "waiting for an engine …";
+        this.note.textContent =
+          (reading.state === "tracing" ? "tracing your module …" : "waiting for an engine …") +
+          (this.drawn ? ` below: ${LAST}` : "");
         await new Promise((resolve) => setTimeout(resolve, EVERY));
         if (own.signal.aborted) return;
       }
@@ -79,7 +83,8 @@ export class Limit {
 
   fail({ error, line, code }) {
     this.note.textContent = "";
-    this.wait(code === "no_engine" ? error : `No limit yet: ${error}`);
+    const where = line ? `the module has a mistake in line ${line}, which is explained under the editor.` : error;
+    this.wait(code === "no_engine" ? error : `No limit yet: ${where}`);
     if (line) this.fault([{ line, column: 1, endLine: line, endColumn: 1000, title: error, more: "", code: "" }]);
   }
 
@@ -88,7 +93,7 @@ export class Limit {
     this.drawn = true;
     const what = `${r.operations} operation${r.operations === 1 ? "" : "s"}`;
     this.note.textContent = `${what}, traced in ${duration(r.seconds)}`;
-    const levers = r.levers.map((lever) => h("li", {}, h("b", {}, lever.title), ` ${lever.why}`));
+    const levers = r.levers.map((lever) => h("li", {}, h("b", {}, `${lever.title}:`), ` ${lever.why}`));
     const chart = h("div", { class: "limit-chart" });
     this.body.replaceChildren(
       h("p", { class: "sentence" }, r.sentence),

@@ -4,11 +4,20 @@ import { deviceName } from "../format.js";
 import { state, store } from "./draft.js";
 
 export const CLASSES = { f32: "float32", tf32: "TF32", f16: "float16", bf16: "bfloat16", fp8: "FP8" };
-/** Each number: its label, and what to write. */
+/** Each number: its label, its range (of trials, the server may allow fewer) and what to write. */
 export const BUDGET = {
-  trials: ["Trials", "Write the maximum number of trials, for example 12."],
-  eps: ["Stop within", "Write a percentage, for example 25; with 0 the search does not end early near the limit."],
-  window: ["or after", "Write a number of trials without gain, for example 6."],
+  trials: {
+    label: "Trials", least: 1, most: 1000, whole: true, unit: "",
+    example: "Write the maximum number of trials, for example 12.",
+  },
+  eps: {
+    label: "Stop within", least: 0, most: 10000, whole: false, unit: " %",
+    example: "Write a percentage, for example 25; with 0 the search does not end early near the limit.",
+  },
+  window: {
+    label: "or after", least: 1, most: 1000, whole: true, unit: "",
+    example: "Write a number of trials without gain, for example 6.",
+  },
 };
 
 function engineChoice(engine) {

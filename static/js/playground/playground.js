@@ -3,11 +3,11 @@ import { $, arrived, boot, debounce, h, request, select, tablist, toast, Told } 
 import { about, offset, describe } from "../language/assist.js";
 import { fixName, makeEditor } from "../language/editor.js";
 import { drawExamples } from "./examples.js";
-import { className } from "../format.js";
 import { fromServer } from "../language/diagnostics.js";
 import { sentence } from "../refusal.js";
 import { firstVisit, keep, state, store } from "./draft.js";
-import { BUDGET, CLASSES, listOptions } from "./options.js";
+import { badChoice, misplaced } from "./mistakes.js";
+import { listOptions } from "./options.js";
 import { Limit } from "./limit.js";
 import { Preview } from "./preview.js";
 import { chosenOptions, drawStrategies, ownEndpoint } from "./strategies.js";
@@ -128,16 +128,6 @@ const check = debounce(async () => {
   }
 }, 150);
 
-/** A text of the other language: [its type, what to do], or null. */
-function misplaced(kind, text) {
-  const first = text.split("\n").find((row) => row.trim() && !/^\s*(#|\/\/)/.test(row)) ?? "";
-  if (kind === "module" && /^\s*program\s+\w+\s*\(/.test(first))
-    return ["This is a μCUTLASS program.", "Choose “μCUTLASS program” above and paste it there."];
-  if (kind === "program" && /^\s*(import|from)\s+\w|^\s*class\s+\w+.*:\s*$/.test(first))
-    return ["This is Python.", "Choose “PyTorch module” above and paste it there."];
-  return null;
-}
-
 function typed() {
   $("form-error").hidden = true;
   if (state.kind === "program") limit.hide();
@@ -187,7 +177,8 @@ function tell(list) {
               d.code,
             )
           : null,
-        h("button", { type: "button", class: "told" }, h("span", { class: "where" }, `line ${d.line}`), d.title),
+        h("button", { type: "button", class: "told" },
+          d.title.startsWith(`Line ${d.line}`) ? null : h("span", { class: "where" }, `line ${d.line}`), d.title),
         d.more ? h("span", { class: "more" }, d.more) : null,
         d.fix
           ? h("button", { type: "button", class: "button fix", onclick: () => editor.fix(d.fix, of) }, fixName(d.fix))
@@ -275,10 +266,8 @@ $("form").addEventListener("submit", async (e) => {
     );
   const elsewhere = misplaced(state.kind, state[state.kind]);
   if (elsewhere) return fail(...elsewhere);
-  for (const [name, [what, example]] of Object.entries(BUDGET))
-    if (!Number.isFinite(state[name])) return fail(`“${what}” is empty.`, example, name);
-  if (!state.classes.length)
-    return fail("No precision is allowed.", `Tick at least one: ${Object.keys(CLASSES).map(className).join(", ")}.`);
+  const wrong = badChoice(state);
+  if (wrong) return fail(wrong.message, wrong.fix, wrong.field);
   $("form-error").hidden = true;
   $("run").disabled = true;
   $("run").firstElementChild.textContent = "Starting…";

@@ -40,7 +40,7 @@ export class Preview {
       h("a", { href: url, download: name }).click();
       setTimeout(() => URL.revokeObjectURL(url), 10_000);
     } catch (e) {
-      toast(e.message || "The export failed.");
+      toast(e instanceof TypeError ? "The server does not answer. Try again in a moment." : e.message);
     }
   }
 

@@ -47,6 +47,16 @@ function ownFields(state, store, redraw) {
   ];
 }
 
+const REHEARSED = " Without a model, `python -m engine rehearse` plays one by rule.";
+
+/** Why a strategy that asks a model would have none to ask, or null. `models`: of the running engines; without one of
+ *  them nobody knows, and the session waits for an engine. */
+export function noModel(models, state) {
+  if (listed().includes(state.endpoint) || models.some((m) => m?.model)) return null;
+  const missing = models.find((m) => m?.missing)?.missing;
+  return missing ? missing + REHEARSED : null;
+}
+
 /** What is sent where, or why no model can be asked. */
 function consent(models, state) {
   if (listed().includes(state.endpoint)) {
@@ -60,10 +70,8 @@ function consent(models, state) {
     return h("p", { class: "consent" }, "Your text, its speed-of-light report and the results of its trials go to ",
       h("b", {}, ready.host), " for the model ", h("b", {}, ready.model), ". Nothing else is sent.");
   }
-  const missing = models.find((m) => m?.missing)?.missing;
   return h("p", { class: "consent missing" },
-    missing ?? "No engine is running, so it is not known whether it has a model.",
-    missing ? " Without a model, `python -m engine rehearse` plays one by rule." : "");
+    noModel(models, state) ?? "No engine is running, so it is not known whether it has a model.");
 }
 
 function drawOptions(node, strategy, state, store, models) {

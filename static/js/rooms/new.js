@@ -1,5 +1,5 @@
 // The form that opens a room, and goes on to its wall.
-import { $, answer, arrived, boot, h, request } from "../page.js";
+import { $, answer, arrived, boot, h, request, Told } from "../page.js";
 import { takeDrops } from "../drop.js";
 import { tr } from "../texts.js";
 import { inLanguage, reasonOf } from "./texts.js";
@@ -42,6 +42,8 @@ function drawOwn() {
 }
 
 async function open() {
+  if (!texts.length && !document.querySelector("[name=lesson]:checked"))
+    throw new Told(tr("No lesson is chosen."), tr("Tick at least one, or choose a file of your own."));
   const deadline = $("deadline").value;
   const room = await request("/api/rooms", {
     body: {

@@ -40,12 +40,14 @@ export class Group {
   /** `wanted`: the figures' parameters, {seq, trial?}; `selected`: the trial with larger marks; `running`: the session
    *  has not ended. */
   draw(wanted, selected, running = false) {
+    const ended = this.running && !running;
     this.running = running;
     const query = new URLSearchParams({ names: this.names, ...wanted });
     const address = wanted.seq ? `/api/figures/${this.id}?${query}` : null;
     if (address !== this.wanted) this.soon();
     else if (selected !== this.selected) this.later();
     Object.assign(this, { wanted: address, selected });
+    if (ended) this.now(); // the last trials do not wait for the pause between two drawings
   }
 
   resize(width) {

@@ -1,6 +1,6 @@
 // The owner's commands, and links to share. The control link never appears on a view link's page, because the server
 // does not send it.
-import { $, blob, boot, copy, h, request, toast } from "../page.js";
+import { $, blob, boot, copy, h, request, toast, Told } from "../page.js";
 import { ask, askToStop } from "../dialog.js";
 import { count } from "../format.js";
 import { stateOf, used } from "./reduce.js";
@@ -128,7 +128,12 @@ export class Owner {
       "Raise the budget",
       [h("label", {}, `Trials in all (${now} now)`, input)],
       "Raise",
-      () => command("budget", { trials: Number(input.value) }),
+      async () => {
+        const all = Number(input.value);
+        if (!Number.isInteger(all) || all <= now)
+          throw new Told(`“Trials in all” takes a whole number above ${now}.`, `Write for example ${now + 12}.`);
+        return command("budget", { trials: all });
+      },
       "The budget is raised.",
     );
     input.select();

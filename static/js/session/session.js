@@ -1,5 +1,5 @@
 // The session page: one log and one view of it, drawn in the same way live, after a reload and in replay.
-import { $, arrived, blob, boot, debounce, h, select, tablist, throttle } from "../page.js";
+import { $, arrived, blob, boot, debounce, h, select, tablist, throttle, toast } from "../page.js";
 import { tr } from "../texts.js";
 import { apply, fold, initial, shown } from "./reduce.js";
 import { Stream } from "./stream.js";
@@ -161,6 +161,10 @@ function draw() {
   turns.draw(log, now, replayTo);
   keyForm.draw(live);
   if (live.seq < info.last) return; // the rest once the log is loaded
+  if (live.end && chosen && place.trial && !live.trials.has(place.trial)) {
+    toast(tr("There is no trial {n} in this session.", { n: place.trial }));
+    chosen = false;
+  }
   charts.draw(now, n, !live.end);
   limit.draw(now);
   if (unseen) shows.then(arrived);

@@ -25,22 +25,23 @@ function sums(trials) {
 }
 
 /**
- * Cuts a session ({trials: [{ms, spent}], limit, baseline}, all of one class) where the rule would have ended it.
- * `code`: why, null where it would not; `since`: trials without a better one up to there; `spent`, of `total`: costs.
+ * Cuts a session ({trials: [{ms, limit, spent}], limit, baseline}, all of one class) where the rule would have ended
+ * it. `code`: why, null where it would not; `since`: trials without a better one up to there; `limit`: of the best
+ * there; `spent`, of `total`: costs.
  */
 export function replay({ trials, limit, baseline }, eps, window) {
-  let best = null, since = 0, run = 0, code = null;
-  for (const { ms } of trials) {
+  let best = null, since = 0, run = 0, code = null, own = limit;
+  for (const { ms, limit: its } of trials) {
     run += 1;
-    if (ms !== null && (best === null || ms < best)) [best, since] = [ms, 0];
+    if (ms !== null && (best === null || ms < best)) [best, since, own] = [ms, 0, its ?? limit];
     else since += 1;
-    code = shouldStop(best, baseline, limit, since, eps, window);
+    code = shouldStop(best, baseline, own, since, eps, window);
     if (code) break;
   }
   const times = trials.map(({ ms }) => ms).filter((ms) => ms !== null);
   const full = times.length ? Math.min(...times) : null;
   return {
-    trials_run: run, trials_total: trials.length, best_ms: best, full_ms: full, code, since,
+    trials_run: run, trials_total: trials.length, best_ms: best, full_ms: full, code, since, limit: own,
     speedup: speedup(best, baseline), speedup_kept: speedup(best, baseline) / speedup(full, baseline),
     spent: sums(trials.slice(0, run)), total: sums(trials),
   };

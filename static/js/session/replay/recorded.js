@@ -32,8 +32,9 @@ const isResult = (view, { judged: j }) =>
   j !== null && counts(j) && (j.best || view.algebraic || !j.algebraic) && j.ms !== null;
 
 /**
- * Every class with a limit, a baseline and a trial: {cls, trials: [{number, ms, spent}], limit, baseline, kind}; times
- * in ms. The owner's own trials are no part of the search, nor is a raw kernel that could have no time.
+ * Every class with a limit, a baseline and a trial: {cls, trials: [{number, ms, limit, spent}], limit, baseline, kind},
+ * times in ms. `limit` of a trial: null for its class's. The owner's own trials are no part of the search, nor is a raw
+ * kernel that could have no time.
  */
 export function recorded(view, spent = new Map()) {
   const classes = new Map();
@@ -41,7 +42,8 @@ export function recorded(view, spent = new Map()) {
     if (!hasEnded(one) || one.untimed || one.by === "owner") continue;
     const ms = isResult(view, one) ? one.judged.ms : null;
     if (!classes.has(one.cls)) classes.set(one.cls, []);
-    classes.get(one.cls).push({ number: one.number, ms, spent: spent.get(one.number) ?? {} });
+    const limit = one.roof === one.cls ? null : (view.bounds[one.roof] ?? null);
+    classes.get(one.cls).push({ number: one.number, ms, limit, spent: spent.get(one.number) ?? {} });
   }
   return [...classes].flatMap(([cls, trials]) => {
     const baseline = view.baselines.find((b) => b.cls === cls);

@@ -44,7 +44,7 @@ function labelled(labels, at) {
 
 /** `one`: a class of recorded(); `run`: its replay(); `width` in px; `title`: what a screen reader says. */
 export function draw(one, run, eps, width, title) {
-  const { trials, limit, baseline } = one;
+  const { trials, baseline } = one, { limit } = run;
   const speed = (ms) => baseline / ms;
   let best = null;
   const bests = trials.map(({ ms }) => {

@@ -39,7 +39,7 @@ function classWords(one, run, eps, over) {
       : tr("{cls}: the rule does not stop it so far, after {trials}.", { cls, trials });
   const best = time(run.best_ms);
   const why = run.code === "near_limit"
-    ? tr("within {eps} of the limit, {best} against {limit}", { eps: percent(eps), best, limit: time(one.limit) })
+    ? tr("within {eps} of the limit, {best} against {limit}", { eps: percent(eps), best, limit: time(run.limit) })
     : tr("{trials} in a row brought nothing better than {best}", { trials: trialsIn(run.since), best });
   const [here, whole] = [times(run.speedup), times(run.speedup / run.speedup_kept)];
   const cost = here === whole ? tr("none of them is faster than {speedup}", { speedup: here })
