@@ -344,7 +344,7 @@ class Build(Tensors):
         x = self._input(draft)
         stage = ir.Pool(
             name=self.lowered.names[i][0], x=Operand(x), op=draft.op, window=draft.window, stride=draft.stride,
-            padding=draft.padding, **self.tail(i, draft),
+            padding=draft.padding, dilation=draft.dilation, **self.tail(i, draft),
         )  # fmt: skip
         self.finish(i, draft, stage, self.types[x].layout)
 
