@@ -80,7 +80,8 @@ def returned(values: Any, signature: Any) -> list[Any]:
     specs = getattr(signature, "output_specs", None)
     if specs is None:
         return [v for v in signature.returned if hasattr(v, "name")]
-    return [v for v, spec in zip(values, specs, strict=True) if spec.kind.name == "USER_OUTPUT"]
+    own = [v for v, spec in zip(values, specs, strict=True) if spec.kind.name == "USER_OUTPUT"]
+    return [v for v in own if hasattr(v, "name")]  # the others are plain values
 
 
 def writes(program: Any) -> list[tuple[Any, str]]:

@@ -16,7 +16,7 @@ from typing import Any
 
 from engine.sandbox.channel import PASTED
 from engine.session.titles import first_sentence
-from engine.trace import arguments
+from engine.trace import arguments, results
 
 MODULE = "pasted"
 EXAMPLES = ("inputs", "example_inputs")
@@ -138,6 +138,7 @@ def load(source: str) -> Loaded:
             raise
         raise Bad("no_model", f"Line {_raised_at(e)}: {e}.{_no_module(source)}", _raised_at(e)) from None
     names = module.__dict__
+    results.open_dataclasses(names.values())
     cls = _choose(names, torch.nn.Module)
     source_name = next((n for n in ("get_inputs", *EXAMPLES) if n in names), None)
     if source_name is None or (source_name == "get_inputs" and not callable(names[source_name])):

@@ -35,6 +35,7 @@ from engine.strategies.planner.lowering.drafts import (
     Rearrangement,
     Reduction,
     Source,
+    image_names,
     part_of,
     stage_of,
 )
@@ -358,4 +359,8 @@ class Build(Tensors):
     def _rearrangement(self, i: int, draft: Rearrangement) -> None:
         view = draft.x.shape if draft.permute else draft.shape
         x = self._input(draft)
+        if not draft.shape:  # a transform writes no scalar; the maximum of one element is the element
+            over = image_names(len(draft.x.shape))
+            self.finish(i, draft, ir.Reduce(self.lowered.names[i][0], Operand(x), op="max", over=over))
+            return
         self.transform(x, view=view, permute=draft.permute, to=self.stored(i), result=self.lowered.names[i][0])
