@@ -12,9 +12,10 @@ from collections.abc import Callable
 from typing import Any
 
 from engine.sandbox.channel import PASTED
-from engine.trace import aliases, chance, exported, spellings
+from engine.trace import chance, exported
 from engine.trace.explain import depends_on_values, quoted
 from engine.trace.load import Bad
+from engine.trace.names import aliases, spellings
 from engine.trace.strided import Step, as_views
 from engine.trace.values.masks import Masks
 

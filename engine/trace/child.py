@@ -17,7 +17,7 @@ from typing import Any
 
 from engine.sandbox.watch import Blocked, Watch
 from engine.trace import capture, exported, fx, results
-from engine.trace.explain import data_dependent, explain
+from engine.trace.explain import data_dependent, explain, mixed_product
 from engine.trace.fake import fake_tensors
 from engine.trace.load import Bad, Loaded, line_of, load
 from engine.trace.values.recipes import Recipes
@@ -87,6 +87,8 @@ def _attempt(source: str, fake: bool) -> dict:
 
         every = state.every_call(model, start, again)
     graph, by = _graph_of_every_call(model, inputs, fake, every, recipes)
+    if mixed := mixed_product(graph):
+        raise Bad("module_raised", *mixed)
     if not graph["ops"]:
         raise Bad(
             "nothing_computed", "The module computes nothing: its outputs are its inputs.", forward_return_line(loaded)

@@ -100,6 +100,10 @@ REFUSED = {
         text("return self.l(x), object()"), "not_a_tensor", "forward returns an object beside its tensors; "
         "return tensors, plain values",
     ),
+    "a product of two element types": (
+        text("return self.l(x.to(torch.bfloat16))"), "module_raised",
+        "Line 10 raised RuntimeError: mat1 and mat2 must have the same dtype, but got BFloat16 and Float.",
+    ),
     "another number at each call": (
         text("self.calls += 1\nreturn self.l(x), self.calls", init="self.calls = 0"), "not_a_tensor",
         "forward returns other plain values at each call; return them as tensors, or leave them out.",
