@@ -44,4 +44,4 @@ def why_not(result: Any) -> str:
     if tensors:
         return f"{value} beside its tensors; return tensors, plain values, and tuples, lists, dictionaries and " \
             "dataclasses of them."  # fmt: skip
-    return f"{value}; it must return a tensor, or several in a tuple."
+    return f"{value}; it must return a tensor, or several in a tuple, list, dictionary or dataclass."

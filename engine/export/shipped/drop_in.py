@@ -110,7 +110,8 @@ class DropIn(torch.nn.Module):
     def forward(self, *inputs, **named):
         calls = self._ucutlass
         if calls.spec is _UNKNOWN and not torch.compiler.is_compiling():
-            meta = _pytree.tree_map_only(torch.Tensor, _on_meta, (inputs, named))
+            leaves, how = _leaves((inputs, named))
+            meta = _pytree.tree_unflatten([_on_meta(x) if torch.is_tensor(x) else x for x in leaves], how)
             calls.spec, calls.plain = _result_spec(self, *meta)
         if named or len(inputs) != _PLAIN or not all(isinstance(x, torch.Tensor) for x in inputs):
             inputs = _tensors_of(self, inputs, named)
@@ -172,7 +173,7 @@ def _tensors_of(module, inputs, named):
             raise TypeError(f"forward of {type(module).__name__} got {name!r} {how}")
     arguments |= named
     inputs = [arguments[name] for name in dict.fromkeys((*names, *arguments)) if name in arguments]
-    leaves = _pytree.tree_leaves(inputs)
+    leaves = _leaves(inputs)[0]
     tensors = tuple(x for x in leaves if torch.is_tensor(x))
     if len(tensors) != WHOLE["arguments"]:
         raise TypeError(f"this module was optimised for {WHOLE['arguments']} tensors, not {len(tensors)}")

@@ -71,6 +71,13 @@ def _broadcast(op: dict, tensors: Mapping[str, dict]) -> dict:
     return {"op": "expand", "attrs": {"size": op["attrs"]["size"], "implicit": False}}
 
 
+def _zeros(op: dict, tensors: Mapping[str, dict]) -> dict:
+    """Memory that a module writes before it reads it; what it reads unwritten is anything, so it may be zero."""
+    attrs = {name: value for name, value in op["attrs"].items() if name != "memory_format"}
+    name = op["op"].replace("empty", "zeros")
+    return {"op": name, "attrs": op["attrs"] if name == "zeros_like" else attrs}
+
+
 def _rrelu(op: dict, tensors: Mapping[str, dict]) -> dict | None:
     """In eval mode the slope is the middle of its range."""
     at = op["attrs"]
@@ -87,4 +94,5 @@ _REWRITES: dict[str, Callable[[dict, Mapping[str, Any]], dict | None]] = {
     "broadcast_to": _broadcast,
     "sgn": _sign,
     "rrelu": _rrelu,
+    **dict.fromkeys(("empty", "empty_like", "new_empty"), _zeros),
 }
