@@ -23,6 +23,10 @@ STAGES = {
     "sum": "reduce(x) { op sum  over n }", "mean": "reduce(x) { op mean  over n }",
     "argmax": "reduce(x) { op argmax  over n }", "logsumexp": "reduce(x) { op logsumexp  over n }",
 }  # fmt: skip
+_WRITTEN = {
+    "relu6": "clamp(x, 0.0, 6.0)", "sign": "(x > 0) - (x < 0)", "rsqrt": "1 / sqrt(x)", "select": "where(c, x, y)",
+    "masked_fill": "where(c, y, x)", "step": "x > 0", "log_sigmoid": "-softplus(-x)", "logsigmoid": "-softplus(-x)",
+}  # fmt: skip
 _EPILOGUE = "epilogue relu(acc + b[n]) adds a bias and applies an activation"
 CLAUSES = {
     **dict.fromkeys(("bias", "activation", "act", "add", "residual", "fuse", "alpha", "beta"), _EPILOGUE),
@@ -34,6 +38,7 @@ CLAUSES = {
     **dict.fromkeys(("kernel", "kernel_size"), "window 2x2"),
     **dict.fromkeys(("shape", "reshape"), "view 8x512"),
 }  # fmt: skip
+_SIGNS = ("<", ">", "=", "!")
 _OPENING = "a program begins: program name(x: f16[64, 64]) -> f16[64, 64] {"
 
 
@@ -52,8 +57,12 @@ def of_syntax(token: str, allowed: Collection[str], before: Sequence[str]) -> He
         return "sizes are numbers; a program has fixed shapes: f16[64, 64]"
     if token == "^" or (token == last == "*"):
         return "there is no power operator: acc * acc, sqrt(acc)"
-    if token in ("<", ">"):
-        return "there are no comparisons: use relu(x), min(x, y), max(x, y) or clamp(x, lo, hi)"
+    if token in ("&", "|") or (token in _SIGNS and "PLUS" in allowed and "COMPARE" not in allowed):
+        return "one comparison in each bracket: (x > 0) * (x < 1) is and, max(x > 1, x < 0) is or"
+    if token in _SIGNS and "COMPARE" in allowed:
+        return f"the comparison is {token}="
+    if token == "?":
+        return "where(c, x, y) is x where c is not 0, else y"
     if token == "." and "TRANSPOSE" in allowed:
         return f"the transpose is {last}.T; other operations are stages of their own"
     if set(allowed) <= {"PROGRAM"}:
@@ -89,6 +98,6 @@ def of_function(name: str) -> Help | str | None:
     """The help for an unknown function in an expression."""
     if name in STAGES:
         return f"it is a stage of its own: y = {STAGES[name]}"
-    if name == "relu6":
-        return "write clamp(x, 0.0, 6.0)"
+    if name in _WRITTEN:
+        return f"write {_WRITTEN[name]}"
     return did_you_mean(FUNCTIONS.get(name))

@@ -65,6 +65,13 @@ TABLE: dict[str, Function] = {
         Function("mul", (_X, _Y), 0, 1, "x * y", "*"),
         Function("div", (_X, _Y), 1, 2, "x / y", "/"),
         Function("neg", (_X,), 0, 1, "-x", "-"),
+        Function("lt", (_X, _Y), 0, 1, "1 if x < y else 0", "<"),
+        Function("le", (_X, _Y), 0, 1, "1 if x <= y else 0", "<="),
+        Function("gt", (_X, _Y), 0, 1, "1 if x > y else 0", ">"),
+        Function("ge", (_X, _Y), 0, 1, "1 if x >= y else 0", ">="),
+        Function("eq", (_X, _Y), 0, 1, "1 if x == y else 0", "=="),
+        Function("ne", (_X, _Y), 0, 1, "1 if x != y else 0", "!="),
+        Function("where", (Argument("c"), _X, _Y), 0, 1, "x where c is not 0, else y"),
         Function("relu", (_X,), 0, 1, "max(x, 0)"),
         Function("leaky_relu", (_X, Argument("slope", True, 0.01)), 0, 2, "x if x > 0 else slope * x"),
         Function("gelu", (_X,), 2, 12, "0.5 x (1 + erf(x / sqrt(2))), exact"),
@@ -79,6 +86,11 @@ TABLE: dict[str, Function] = {
         Function("sqrt", (_X,), 1, 1, "sqrt(x)"),
         Function("exp", (_X,), 1, 1, "exp(x)"),
         Function("log", (_X,), 1, 1, "log(x), natural"),
+        Function("erf", (_X,), 2, 12, "the error function"),
+        Function("floor", (_X,), 0, 1, "the largest whole number that is at most x"),
+        Function("round", (_X,), 0, 1, "the nearest whole number, halves to even"),
+        Function("sin", (_X,), 0, 20, "sin(x)"),
+        Function("cos", (_X,), 0, 20, "cos(x)"),
         Function("elu", (_X, Argument("alpha", True, 1.0)), 1, 3, "x if x > 0 else alpha * (exp(x) - 1)"),
         Function("selu", (_X,), 1, 4, "1.0507009873554805 * (x if x > 0 else 1.6732632423543772 * (exp(x) - 1))"),
         Function("mish", (_X,), 3, 5, "x * tanh(softplus(x))"),
@@ -113,6 +125,9 @@ EVERY: dict[str, Function] = {**TABLE, **INDEXED, **REDUCTIONS}
 
 # The pointwise functions without the operators.
 NAMED: tuple[str, ...] = tuple(n for n, f in TABLE.items() if f.infix is None)
+
+# The comparisons, which are 1 or 0.
+COMPARISONS: tuple[str, ...] = ("lt", "le", "gt", "ge", "eq", "ne")
 
 # The functions whose second and third arguments are a lower and an upper bound.
 BOUNDED = ("clamp", "hardtanh")

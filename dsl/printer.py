@@ -6,7 +6,7 @@ import hashlib
 from collections.abc import Iterator
 from math import copysign
 
-from dsl.functions import EVERY
+from dsl.functions import COMPARISONS, EVERY
 from dsl.ir import (
     Acc,
     Attention,
@@ -29,7 +29,7 @@ from dsl.ir import (
     Transform,
 )
 
-_LEVEL = {"add": 1, "sub": 1, "mul": 2, "div": 2, "neg": 3}
+_LEVEL = {**dict.fromkeys(COMPARISONS, 0), "add": 1, "sub": 1, "mul": 2, "div": 2, "neg": 3}
 _ATOM = 4
 _WORDS = {
     Gemm: "gemm", GroupedGemm: "grouped_gemm", Transform: "transform", Map: "map", Reduce: "reduce",
@@ -191,6 +191,6 @@ def _call(e: Call) -> tuple[str, int]:
         plain_number = isinstance(e.args[0], Number) and copysign(1.0, e.args[0].value) > 0
         return f"-({text})" if inner < level or plain_number else f"-{text}", level
     (left, left_level), (right, right_level) = _expression(e.args[0]), _expression(e.args[1])
-    left = f"({left})" if left_level < level else left
+    left = f"({left})" if left_level < level or level == left_level == 0 else left
     right = f"({right})" if right_level <= level else right
     return f"{left} {fn.infix} {right}", level

@@ -6,7 +6,9 @@ on length, tokens and nesting before the LALR parser runs.
 
 from __future__ import annotations
 
+import math
 import re
+import sys
 from functools import lru_cache
 from pathlib import Path
 
@@ -16,6 +18,7 @@ from lark.exceptions import UnexpectedCharacters, UnexpectedEOF, UnexpectedInput
 from dsl import foreign_idioms
 from dsl.diagnostics import Diagnostic, ProgramError, closest, listing
 from dsl.fixes import Rewrite, did_you_mean, help_of
+from dsl.functions import COMPARISONS, TABLE
 from dsl.ir import Span
 from dsl.tree import (
     ArchNode,
@@ -158,6 +161,10 @@ class _Build(Transformer):
     def div(self, c):
         return self._binary("div", c)
 
+    def compare(self, c):
+        fn = next(name for name in COMPARISONS if TABLE[name].infix == c[1])
+        return self._binary(fn, [c[0], c[2]])
+
     def neg(self, c):
         span = _span(c[0], c[1])
         if isinstance(c[1], NumberNode) and c[1].value >= 0 and c[1].span.col == c[0].end_column:
@@ -165,9 +172,11 @@ class _Build(Transformer):
         return self._call(Word("neg", span), [c[1]], (), span)
 
     def number(self, c):
-        return NumberNode(float(c[0]), _span(c[0]))
+        return NumberNode(min(float(c[0]), sys.float_info.max), _span(c[0]))
 
     def name(self, c):
+        if c[0] == "inf":
+            return NumberNode(math.inf, _span(c[0]))
         return RefNode(_word(c[0]), None, _span(c[0]))
 
     def place(self, c):

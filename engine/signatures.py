@@ -3,10 +3,9 @@ agents' tools."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping
 
 from dsl.ir import DType, Program, TensorType
-from engine.devices import Binding
 from sol.graph import OpGraph
 
 
@@ -37,11 +36,9 @@ def results(program: Program) -> str:
     return ", ".join(map(str, program.result_types))
 
 
-def changing_pack(program: Program, inputs: Sequence[Binding], graph: OpGraph) -> str:
+def changing_pack(program: Program, tensors: Mapping[str, str], graph: OpGraph) -> str:
     """Why a program may not prepack what it does: a stage is done once per version of a weight, so it may read the
-    module's weights, and nothing that is new in each call; "" if it may. `inputs`: the module's tensors, by parameter.
-    """
-    tensors = {b.name: b.tensor for b in inputs}
+    module's weights, and nothing that is new in each call; "" if it may. `tensors`: the graph's, by parameter."""
     for stage, parameters in program.packed.items():
         for name in parameters:
             tensor = graph.tensors.get(tensors[name])  # None: one of a rewritten graph

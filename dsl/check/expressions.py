@@ -133,7 +133,7 @@ class Expressions:
         return self._call(node, outermost)
 
     def _number(self, node: NumberNode) -> Number:
-        if not math.isfinite(node.value) or abs(node.value) > F32_MAX:
+        if F32_MAX < abs(node.value) < math.inf:
             self._error("E310", "this number does not fit f32 (largest 3.4e38)", node.span)
         return Number(node.value, node.span)
 

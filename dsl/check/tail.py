@@ -15,7 +15,7 @@ from dsl.ir import Acc, Also, Call, DType, Expr, Let, TensorType
 from dsl.tree import ClauseNode, RefNode, StageNode
 
 TAIL = ("let", "also", "store", "epilogue")
-RESERVED = ("acc", "acc2", "auto", "program", "arch", "launch", "guard", "return")
+RESERVED = ("acc", "acc2", "inf", "auto", "program", "arch", "launch", "guard", "return")
 
 
 @dataclass(frozen=True)

@@ -178,7 +178,8 @@ class Prepared:
         if not self.parts:
             raise devices.TrialError("check", "not_covered", f"no program covers this module: {self.refusal}")
         inputs, outputs = self._index.bind(text)
-        if self.task.source_kind == "module" and (why := changing_pack(check(text).program, inputs, self.graph)):
+        tensors = {b.name: b.tensor for b in inputs}
+        if self.task.source_kind == "module" and (why := changing_pack(check(text).program, tensors, self.graph)):
             raise devices.TrialError("check", "prepack", why)
         return inputs, outputs
 

@@ -17,6 +17,8 @@ CALLS = {
     "sqrt": "torch.sqrt({x})", "exp": "torch.exp({x})", "log": "torch.log({x})", "selu": "F.selu({x})",
     "mish": "F.mish({x})", "softplus": "F.softplus({x})", "softsign": "F.softsign({x})", "square": "torch.square({x})",
     "hardswish": "F.hardswish({x})", "hardsigmoid": "F.hardsigmoid({x})", "neg": "-{x}",
+    "erf": "torch.erf({x})", "sin": "torch.sin({x})", "cos": "torch.cos({x})", "floor": "torch.floor({x})",
+    "round": "torch.round({x})",
 }  # fmt: skip
 POSITIVE = ("sqrt", "log")  # their inputs must not be negative
 SIGNS = {"add": "+", "sub": "-", "mul": "*", "div": "/"}

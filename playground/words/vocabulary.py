@@ -112,7 +112,8 @@ _op("attention", "attention,self attention,multi head attention,multihead attent
 _op("transformer", "transformer block,transformer layer,transformer,encoder layer,transformer encoder layer")
 _op("flatten", "flatten,flattened")
 _op("dropout", "dropout")
-for _name in NAMED:  # one word, and the same in words: leaky relu
+_FUNCTIONS = tuple(name for name in NAMED if name != "where")  # a choice has no word of its own
+for _name in _FUNCTIONS:  # one word, and the same in words: leaky relu
     _op(_name, _name.replace("_", " "))
     _op(_name, _name)
 _op("max", "max,largest")  # of dsl.functions too; the reading tells them apart by their number
@@ -134,7 +135,11 @@ _op("gelu", "gaussian error linear unit")
 _op("exp", "exp,exponential function")
 _op("log", "log,natural log")
 _op("sigmoid", "logistic function,sigmoid function,sigmoid activation")
-FUNCTIONS = frozenset((*NAMED, "neg", "square")) - {"max", "min"}
+_op("erf", "error function")
+_op("sin", "sine")
+_op("cos", "cosine")
+_op("floor", "round down")
+FUNCTIONS = frozenset((*_FUNCTIONS, "neg", "square")) - {"max", "min"}
 assert set(NAMED) <= set(TABLE)
 
 # What a number belongs to: "stride 2", "64 channels". The longest phrase first.

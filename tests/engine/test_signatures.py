@@ -48,8 +48,9 @@ def test_an_input_may_not_whose_packing_would_be_free_in_no_call(problem):
 def test_nor_what_the_module_computes_or_writes(problem):
     program, graph = check(OF_THE_WEIGHT).program, problem.graph
     inputs, _ = problem.bind(OF_THE_WEIGHT)
-    computed = (inputs[0], dataclasses.replace(inputs[1], tensor=graph.outputs[0]))
+    tensors = {b.name: b.tensor for b in inputs}
+    computed = tensors | {"w": graph.outputs[0]}
     assert "w is computed by the module" in signatures.changing_pack(program, computed, graph)
     written = dataclasses.replace(graph, outputs=(*graph.outputs, "w2"), writes=("w",))
-    assert "the module writes w at every call" in signatures.changing_pack(program, inputs, written)
-    assert signatures.changing_pack(program, inputs, graph) == ""
+    assert "the module writes w at every call" in signatures.changing_pack(program, tensors, written)
+    assert signatures.changing_pack(program, tensors, graph) == ""

@@ -17,6 +17,13 @@ OPERATORS = {"add": "+", "sub": "-", "mul": "*", "div": "/"}
 
 # name -> (number of arguments, body). Comparisons propagate NaN, as in PyTorch.
 FUNCTIONS: dict[str, tuple[int, str]] = {
+    "lt": (2, "x < y ? 1.0f : 0.0f"),
+    "le": (2, "x <= y ? 1.0f : 0.0f"),
+    "gt": (2, "x > y ? 1.0f : 0.0f"),
+    "ge": (2, "x >= y ? 1.0f : 0.0f"),
+    "eq": (2, "x == y ? 1.0f : 0.0f"),
+    "ne": (2, "x != y ? 1.0f : 0.0f"),
+    "where": (3, "x != 0.0f ? y : z"),
     "relu": (1, "x < 0.0f ? 0.0f : x"),
     "leaky_relu": (2, "x > 0.0f ? x : x * y"),
     "gelu": (1, "(x < 0.0f ? 0.0f : x) - 0.5f * gelu_tail(fminf(fabsf(x), 16.0f))"),
@@ -31,6 +38,11 @@ FUNCTIONS: dict[str, tuple[int, str]] = {
     "sqrt": (1, "fast_sqrt(x)"),
     "exp": (1, "expf(x)"),
     "log": (1, "logf(x)"),
+    "erf": (1, "erf_either(x, x * x, fabsf(x) > 6.0f ? 6.0f : fabsf(x))"),
+    "floor": (1, "floorf(x)"),
+    "round": (1, "rintf(x)"),
+    "sin": (1, "sinf(x)"),
+    "cos": (1, "cosf(x)"),
     "elu": (2, "(x < 0.0f ? 0.0f : x) + y * expm1_below(fminf(x, 0.0f))"),
     "selu": (1, "1.0507009873554805f * (x < 0.0f ? 0.0f : x) + 1.7580993408473766f * expm1_below(fminf(x, 0.0f))"),
     "softplus": (1, "(x < 0.0f ? 0.0f : x) + log1p_unit(fast_exp(-fabsf(x)))"),
@@ -87,6 +99,15 @@ PARTS: dict[str, tuple[str, str, tuple[str, ...]]] = {
         "(-0.333325973f + q * (0.133131114f + q * (-0.0522115002f + q * 0.0156121101f))); "
         "float const far = 1.0f - 2.0f * fast_reciprocal(e + 1.0f); return q < 0.36f ? near : copysignf(far, x);",
         ("fast_reciprocal",),
+    ),
+    # Near 0 a series fitted to 2.3e-8 of itself for |x| up to 0.6; far from it 1 - erfc(a), where gelu_tail(a sqrt 2)
+    # is a sqrt 2 erfc(a). q = x^2, a = |x| up to where erf is 1.
+    "erf_either": (
+        "float x, float q, float a",
+        "float const near = x * (1.12837916f + q * (-0.3761254f + q * (0.1128143f + q * (-0.02666884f + q * "
+        "0.00454589f)))), z = 1.4142135623730951f * a; "
+        "float const far = 1.0f - gelu_tail(z) * fast_reciprocal(z); return q < 0.36f ? near : copysignf(far, x);",
+        ("fast_exp", "fast_reciprocal", "gelu_tail"),
     ),
     # exp(x) - 1 for x <= 0: near 0 its series to x^7, because there the difference would cancel.
     "expm1_below": (

@@ -12,6 +12,7 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from dsl.functions import COMPARISONS, TABLE
 from dsl.ir import Acc, Call, Expr, Let, Load, Number, Ref
 
 WIDTH = 84  # a longer subexpression gets a line and a name
@@ -106,12 +107,20 @@ def _triangle(sign: str) -> Callable[..., str]:
     return lambda x, diagonal: f"Float32(select_(offset {sign} {int(float(diagonal))}, {x}, Float32(0.0)))"
 
 
+def _compared(sign: str) -> Function:
+    """1 or 0. A comparison with NaN is false but for `!=`, as in PyTorch."""
+    return Function(lambda x, y: f"Float32(select_({x} {sign} {y}, Float32(1.0), Float32(0.0)))", _SELECT)
+
+
 _CUTE = (("cutlass", "cute"),)
-_EXP = (*_arch("fmax", "fmin"), *_CUTE, ("cutlass", "Float32"), ("cutlass", "select_"))
+_SELECT = (("cutlass", "Float32"), ("cutlass", "select_"))
+_EXP = (*_arch("fmax", "fmin"), *_CUTE, *_SELECT)
 _RCP = (*_arch("fmax", "fmin", "rcp_approx"), *_CUTE)
 _EXP_NOTE = "ex2.approx: relative error below 1e-6, also near 0 and far from it"
 _RCP_NOTE = "rcp.approx: relative error below 2e-7"
 FUNCTIONS: dict[str, Function] = {
+    **{name: _compared(TABLE[name].infix) for name in COMPARISONS},
+    "where": Function(lambda c, x, y: f"Float32(select_({c} != 0.0, Float32({x}), Float32({y})))", _SELECT),
     "relu": Function(lambda x: f"fmax({x}, 0.0, nan=True)", _arch("fmax")),
     "leaky_relu": Function(_leaky, _arch("fmax", "fmin"), twice=True),
     "min": Function(lambda x, y: f"fmin({x}, {y}, nan=True)", _arch("fmin")),
@@ -126,6 +135,11 @@ FUNCTIONS: dict[str, Function] = {
     "sqrt": _math("sqrt"),
     "exp": _math("exp", "ex2.approx: relative error about 1e-7 times |x|", ", fastmath=True"),
     "log": _math("log"),
+    "erf": _math("erf"),
+    "floor": _math("floor"),
+    "round": _math("roundeven"),
+    "sin": _math("sin"),
+    "cos": _math("cos"),
     "elu": Function(_elu, _EXP, _EXP_NOTE, twice=True, parts=True),
     "selu": Function(_selu, _EXP, _EXP_NOTE, twice=True, parts=True),
     "softplus": Function(_softplus, _RCP, _EXP_NOTE, twice=True, parts=True),
@@ -139,8 +153,8 @@ FUNCTIONS: dict[str, Function] = {
     "hardswish": Function(lambda x: f"({x} * {_hardsigmoid(x)})", _arch("fmax", "fmin"), twice=True),
     "hardsigmoid": Function(_hardsigmoid, _arch("fmax", "fmin"), twice=True),
     "hardtanh": Function(lambda x, lo, hi: f"fmin(fmax({x}, {lo}, nan=True), {hi}, nan=True)", _arch("fmax", "fmin")),
-    "triu": Function(_triangle(">="), (("cutlass", "Float32"), ("cutlass", "select_"))),
-    "tril": Function(_triangle("<="), (("cutlass", "Float32"), ("cutlass", "select_"))),
+    "triu": Function(_triangle(">="), _SELECT),
+    "tril": Function(_triangle("<="), _SELECT),
 }
 INDEXED = ("triu", "tril")  # they read `offset`, n - m of the element, which only a gemm has
 
@@ -165,8 +179,8 @@ class Body:
 
 
 def literal(value: float) -> str:
-    """A float as Python text; a checked program has no infinities."""
-    return repr(float(value))
+    """A float as Python text."""
+    return repr(float(value)).replace("inf", 'float("inf")')
 
 
 def write(expr: Expr, operands: dict[tuple, str], reserved: set[str]) -> Body:

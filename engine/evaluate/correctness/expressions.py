@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 
 import torch
 
+from dsl.functions import COMPARISONS
 from dsl.ir import Acc, Call, Expr, Load, Number, Ref, Stage
 
 F = torch.nn.functional
@@ -21,6 +22,10 @@ def _number(x: torch.Tensor | float) -> float:
 
 def _hardtanh(x, lo=-1.0, hi=1.0):
     return torch.clamp(x, _number(lo), _number(hi))
+
+
+def _compared(compare):
+    return lambda x, y: compare(x, y).to(x.dtype)
 
 
 FUNCTIONS = {
@@ -51,6 +56,13 @@ FUNCTIONS = {
     "sqrt": torch.sqrt,
     "exp": torch.exp,
     "log": torch.log,
+    "erf": torch.erf,
+    "floor": torch.floor,
+    "round": torch.round,
+    "sin": torch.sin,
+    "cos": torch.cos,
+    **{name: _compared(getattr(torch, name)) for name in COMPARISONS},
+    "where": lambda c, x, y: torch.where(c != 0, x, y),
     "triu": lambda x, diagonal=0: torch.triu(x, int(diagonal)),
     "tril": lambda x, diagonal=0: torch.tril(x, int(diagonal)),
     "row_sum": lambda x: x.sum(-1),

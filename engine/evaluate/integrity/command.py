@@ -238,7 +238,7 @@ def bind(program: Any, graph: OpGraph) -> tuple[tuple[Binding, ...], tuple[Bindi
             there = ", ".join(f"{n} {list(t.shape)}" for n, t in tensors.items())
             raise Refused(f"the module has no tensor {p.name} of {list(p.type.shape)}; it has {there}")
         inputs.append(Binding(p.name, t.name, p.type.shape))
-    if why := changing_pack(program, inputs, graph):
+    if why := changing_pack(program, {b.name: b.tensor for b in inputs}, graph):
         raise Refused(why)
     types = program.result_types
     if len(types) != len(graph.outputs):

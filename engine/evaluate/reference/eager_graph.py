@@ -20,11 +20,13 @@ _UNARY = {
     "neg": torch.neg, "relu": torch.relu, "silu": F.silu, "sigmoid": torch.sigmoid, "tanh": torch.tanh,
     "abs": torch.abs, "sqrt": torch.sqrt, "exp": torch.exp, "log": torch.log, "reciprocal": torch.reciprocal,
     "selu": F.selu, "mish": F.mish, "softplus": F.softplus, "softsign": F.softsign, "hardswish": F.hardswish,
-    "hardsigmoid": F.hardsigmoid, "clone": torch.clone,
+    "hardsigmoid": F.hardsigmoid, "clone": torch.clone, "erf": torch.erf, "sin": torch.sin, "cos": torch.cos,
+    "floor": torch.floor, "round": torch.round,
 }  # fmt: skip
 _BINARY = {
     "add": torch.add, "sub": torch.sub, "mul": torch.mul, "div": torch.div, "rsub": torch.rsub,
     "minimum": torch.minimum, "maximum": torch.maximum,
+    "lt": torch.lt, "le": torch.le, "gt": torch.gt, "ge": torch.ge, "eq": torch.eq, "ne": torch.ne,
 }  # fmt: skip
 _REDUCED = {
     "sum": torch.sum, "mean": torch.mean, "amax": torch.amax, "amin": torch.amin, "logsumexp": torch.logsumexp,
@@ -43,6 +45,7 @@ _OTHERS = {
     "hardtanh": lambda x, a: F.hardtanh(x[0], a.get("min_val", -1.0), a.get("max_val", 1.0)),
     "triu": lambda x, a: torch.triu(x[0], a.get("diagonal", 0)),
     "tril": lambda x, a: torch.tril(x[0], a.get("diagonal", 0)),
+    "where": lambda x, a: torch.where(x[0], *(a.get(n, t) for n, t in _in_order(x[1:], a))),
     "matmul": lambda x, a: torch.matmul(*map(_wide, x)),
     "batch_norm": lambda x, a: F.batch_norm(x[0], x[1], x[2], *_two(x[3:]), training=False, eps=a["eps"]),
     "group_norm": lambda x, a: F.group_norm(x[0], a["num_groups"], *_two(x[1:]), a["eps"]),
@@ -93,6 +96,12 @@ def _one(op: Op, x: list[torch.Tensor]) -> torch.Tensor:
     if op.op in ("layer_norm", "rms_norm", "instance_norm"):
         return _normalized(op.op, x, a)
     raise UnknownOp(f"the op graph of a program holds {op.op!r}")
+
+
+def _in_order(tensors: list[torch.Tensor], a: dict[str, Any]) -> list[tuple[str, torch.Tensor | None]]:
+    """The two values of a `where`: each tensor under the name that is no number."""
+    rest = iter(tensors)
+    return [(name, None if name in a else next(rest)) for name in ("self", "other")]
 
 
 def _wide(x: torch.Tensor) -> torch.Tensor:

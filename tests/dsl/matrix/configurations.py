@@ -55,6 +55,7 @@ PLAIN = (
     "clamp(acc + b§[n] * g§[m], -1.0, 1.0)", "mish(acc / s§)", "elu(acc, 0.5) + tanh(acc)",
     "hardswish(acc) * sigmoid(b§[n])", "softplus(acc) - softsign(acc)", "selu(max(acc, r§[m, n]))",
     "hardtanh(acc, -2.0, 2.0) + hardsigmoid(acc)", "gelu_tanh(sqrt(abs(acc)) + log(exp(acc)))", "-min(acc, b§[n])",
+    "where(acc > b§[n], erf(acc), sin(acc) * cos(acc))", "(acc >= -1.0) * floor(acc) + (acc != 0.0) * round(acc / s§)",
 )  # fmt: skip
 TRIANGLES = ("triu(acc)", "tril(acc + b§[n])", "triu(relu(acc), 3)")
 REDUCED = (
@@ -70,6 +71,7 @@ ALSO = ("also d§ = row_sum(acc * acc)  epilogue relu(acc)", "also d§ = acc * 0
 IMAGE = (
     "acc", "relu(acc + b§[c])", "mish(acc) * b§[c]", "clamp(acc * 2.0 + b§[c], 0.0, 1.0) / 2.0",
     "hardswish(acc - 0.5)", "sigmoid(gelu(acc)) + b§[c]", "min(acc, 0.5)",
+    "where(acc <= 0.0, -inf, acc)",
 )  # fmt: skip
 
 

@@ -27,9 +27,8 @@ def spelled(name: str) -> tuple[str, dict]:
 def test_a_pasted_module_that_uses_it_gets_a_program(name):
     op, attributes = spelled(name)
     assert op in pointwise.OPS, f"engine.strategies.planner.lowering.pointwise.OPS lacks {op}"
-    operands = [Load("x", ()), Load("y", ())][: 2 if functions.EVERY[name].infix and name != "neg" else 1]
-    if op in ("minimum", "maximum"):
-        operands = [Load("x", ()), Load("y", ())]
+    tensors = 2 if op in ("minimum", "maximum") else sum(not a.number for a in functions.EVERY[name].args)
+    operands = [Load(f"x{i}", ()) for i in range(tensors)]
     expression = pointwise.OPS[op](operands, attributes)
     assert isinstance(expression, Call) and expression.fn == MEANT.get(name, name)
     assert all(isinstance(a, Load | Number) for a in expression.args)

@@ -231,12 +231,12 @@ def test_what_is_covered_is_listed_by_kind_and_without_other_spellings():
     reason = refusal(g.graph(g.op("cumsum", [g.input("x", (8, 8))], (8, 8)))).words
     assert "products (" in reason and "arithmetic (" in reason
     assert not [word for word in reason.replace(",", " ").split() if word.endswith("_")]
-    assert len(reason.split()) < 110
+    assert len(reason.split()) < 140
 
 
 def test_an_operation_inside_a_module_of_torch_is_named_by_that_module():
     g = Builder()
-    graph = g.graph(g.op("zeros", [], (8, 8)))
+    graph = g.graph(g.op("empty", [], (8, 8)))
     e = refusal(replace(graph, ops=tuple(replace(op, module="LSTM") for op in graph.ops)))
     assert e.reason.startswith("`nn.LSTM` (line 1) is not covered yet")
 

@@ -19,6 +19,7 @@ COMPUTE = _names(
     """
     softmax log_softmax layer_norm batch_norm group_norm instance_norm rms_norm relu relu_ gelu silu sigmoid tanh
     elu selu mish softplus softsign hardswish hardsigmoid hardtanh leaky_relu clamp exp log sqrt rsqrt logsumexp
+    erf sin cos floor round
     sum mean amax amin max min cumsum cumprod sort topk argmax argmin norm vector_norm maximum minimum where mul
     add sub div max_pool1d max_pool2d max_pool3d avg_pool1d avg_pool2d avg_pool3d adaptive_avg_pool2d
     cross_entropy mse_loss embedding interpolate dropout normalize std var prod

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
+from dsl.functions import COMPARISONS
 from dsl.ir import Acc, Call, DType, Expr, Load, Number, Program, Ref, TensorType
 from sol.graph import Op, Tensor
 
@@ -22,6 +24,7 @@ _ATEN: dict[str, tuple[str, tuple[str, ...], dict[str, Any]]] = {
     "triu": ("triu", ("diagonal",), {}),
     "tril": ("tril", ("diagonal",), {}),
 }
+_TURNED = {"lt": "gt", "le": "ge", "gt": "lt", "ge": "le"}  # the same comparison with its sides exchanged
 _REDUCED = {"row_sum": ("sum", -1), "row_max": ("amax", -1), "col_sum": ("sum", -2), "row_logsumexp": ("logsumexp", -1)}
 
 
@@ -104,15 +107,42 @@ class Expressions:
             return self.emit("rsub" if e.fn == "sub" else e.fn, tensors, result, {"other": numbers[0]})
         if e.fn in ("min", "max") and len(tensors) == 1 and len(numbers) == 1:
             return self.emit("clamp", tensors, result, {"max" if e.fn == "min" else "min": numbers[0]})
+        if e.fn in COMPARISONS:
+            return self._to(self._compared(e.fn, args, result), result)
+        if e.fn == "where":
+            condition = self._compared("ne", [args[0], 0.0], result) if isinstance(args[0], str) else args[0]
+            return self._where(condition, args[1:], result)
         op, names, fixed = _ATEN.get(e.fn, (e.fn, (), {}))
         if e.fn in ("triu", "tril"):
             numbers = [int(n) for n in numbers]
         return self.emit(op, tensors, result, {**dict(zip(names, numbers, strict=False)), **fixed})
 
+    def _compared(self, fn: str, args: list[str | float], like: TensorType) -> str:
+        """A comparison of a tensor with a tensor or a number: a tensor of booleans."""
+        if not isinstance(args[0], str):
+            fn, args = _TURNED.get(fn, fn), args[::-1]
+        attrs = {} if isinstance(args[1], str) else {"other": args[1]}
+        out = self.emit(fn, [a for a in args if isinstance(a, str)], like, attrs)
+        self.tensors[out] = replace(self.tensors[out], dtype="bool")
+        return out
+
+    def _to(self, name: str, like: TensorType) -> str:
+        return self.emit("to", [name], like, {"dtype": like.dtype.value})
+
+    def _where(self, condition: str | float, args: list[str | float], like: TensorType) -> str | float:
+        if not isinstance(condition, str):
+            return args[0] if condition != 0 else args[1]
+        numbers = {n: a for n, a in zip(("self", "other"), args, strict=True) if not isinstance(a, str)}
+        return self.emit("where", [condition, *(a for a in args if isinstance(a, str))], like, numbers)
+
     def _folded(self, fn: str, numbers: list[float]) -> float:
         """A literal alone, folded as the back ends do."""
         from engine.strategies.planner.lowering.pointwise import binary
 
+        if fn in COMPARISONS:
+            return float(getattr(operator, fn)(*numbers))
+        if fn == "where":
+            return numbers[1] if numbers[0] != 0 else numbers[2]
         folded = binary(fn, *(Number(n) for n in numbers)) if len(numbers) == 2 else None
         return folded.value if isinstance(folded, Number) else -numbers[0]
 

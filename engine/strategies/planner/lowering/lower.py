@@ -37,7 +37,7 @@ from engine.strategies.planner.lowering.drafts import (
     reference,
     stage_of,
 )
-from engine.strategies.planner.lowering.lowering_context import LoweringContext, blamed, key, refuse, unkey
+from engine.strategies.planner.lowering.lowering_context import READABLE, LoweringContext, blamed, key, refuse, unkey
 from engine.strategies.planner.lowering.norm_stores import stored_by_norms
 from engine.strategies.planner.lowering.rules import attention as attentions
 from engine.strategies.planner.lowering.rules.composites import COMPOSITES, LOSSES, expanded
@@ -61,17 +61,15 @@ from engine.strategies.planner.lowering.rules.written_norms import recognised
 from engine.words import class_name
 from sol.graph import SLICES, Op, OpGraph
 
-IDENTITIES = (
-    *("contiguous", "clone", "detach", "alias", "lift_fresh_copy", "to", "_to_copy", "type_as"),
-    *("dropout", "alpha_dropout", "feature_dropout", "native_dropout"),
-)
+DROPOUTS = ("dropout", "alpha_dropout", "feature_dropout", "native_dropout")
+IDENTITIES = ("contiguous", "clone", "detach", "alias", "lift_fresh_copy", *pointwise.CASTS, *DROPOUTS)
 NATIVE = {"f32": "tf32", "f16": "f16", "bf16": "bf16"}  # the class of a module's own element type
 NOTHING_MADE = "The module returns something that no stage made: there is nothing to optimise yet."
 FLOATS = ", ".join(map(class_name, NATIVE))  # element types of a program's operands
 CLASSES = ("tf32", "f16", "bf16", "fp8")  # classes of programs
 _ARITHMETIC = ("add", "sub", "mul", "div", "neg", "pow", "square", "sqrt", "reciprocal", "minimum", "maximum")
 _SPELLINGS = {"subtract", "rsub", "multiply", "divide", "true_divide", "negative", "clip", "clamp_min", "clamp_max",
-              "amax", "amin", "mv"}  # fmt: skip
+              "amax", "amin", "mv", "exp2", "log2", "log10", "addcmul", "addcdiv", "expm1", "log1p"}  # fmt: skip
 _RESERVED = {
     *("acc", "acc2", "gemm", "transform", "program", "return", "arch", "launch", "stage", "let", "also", "auto", "T"),
     *("l", "m", "n", "map", "reduce", "normalize", "pool", "grouped_gemm", *CONVOLUTIONS),
@@ -91,7 +89,8 @@ def covered() -> tuple[tuple[str, str], ...]:
         ("losses", ", ".join(LOSSES)),
         ("gates", ", ".join(GATES)),
         ("arithmetic", ", ".join(_ARITHMETIC)),
-        ("functions of each element", ", ".join(sorted(changes))),
+        ("comparisons", "lt, le, gt, ge, eq, ne, and, or, not, xor"),
+        ("functions of each element", ", ".join(sorted(changes - set(pointwise.TRUTHS) | {"where"}))),
         ("views", "view, reshape, transpose, permute, slice, chunk, split"),
         ("joined", ", ".join(CONCATENATIONS)),
         ("dropout", ""),
@@ -149,7 +148,7 @@ def lower(graph: OpGraph, title: str = "module", *, attends: bool = True) -> Low
     Raises SessionRefused("not_covered") for the first operation without a rule. `attends`: attention is one stage.
     """
     graph = without_masks(without_gates(expanded(graph)))
-    graph = recognised(attentions.recognised(graph) if attends else graph)
+    graph = expanded(recognised(attentions.recognised(graph) if attends else graph), spreads=True)
     try:
         lowered = _lower(graph, title)
     except SessionRefused as refused:
@@ -191,7 +190,9 @@ def _value(walk: LoweringContext) -> Value:
     if op.op in IDENTITIES:
         if op.attrs.get("train") or op.attrs.get("training"):
             raise walk.refuse("is active in training mode; call `.eval()` semantics are what is optimised here")
-        return walk.arguments()[0]
+        # In another float type elements are rounded where they are stored; as a boolean one is what is not 0.
+        known = walk.out().dtype in (walk.graph.tensors[op.inputs[0]].dtype, *READABLE)
+        return walk.arguments()[0] if known else _pointwise(walk)
     if op.op == attentions.STAGE:
         return attentions.attention(walk)
     rule = _rule(op)
@@ -206,7 +207,7 @@ def _rule(op: Op) -> Callable[[LoweringContext], Value] | None:
     rules = (
         (VIEWS, view), (PRODUCTS, product), (CONVOLUTIONS, convolution), (POOLS, pool),
         (NORMALIZATIONS, normalization), (pointwise.OPS, _pointwise), (REDUCTIONS, reduction),
-        (CONCATENATIONS, concatenation),
+        (CONCATENATIONS, concatenation), (pointwise.CONSTANTS, lambda walk: pointwise.constant(walk.op)),
     )  # fmt: skip
     if op.op in ("max", "min") and len(op.inputs) == 2:  # of two tensors, element by element
         return _pointwise
@@ -240,7 +241,9 @@ def _pointwise(walk: LoweringContext) -> Value:
     draft = walk.drafts[target.stage]
     if op.op in ("triu", "tril") and not (isinstance(draft, Product) and shape[-2:] == draft.shape[-2:]):
         raise walk.refuse("of what is not a product is not covered yet")
-    expr = pointwise.apply(op, terms)
+    if walk.out().dtype not in (*READABLE, "bool"):
+        raise walk.refuse(f"computes in {walk.out().dtype}, and a program in {FLOATS}")
+    expr = pointwise.apply(op, terms, walk.out().dtype == "bool")
     if expr is None:
         raise walk.refuse(f"with {pointwise.describe(op)} is not covered yet")
     return Result(target.stage, expr, shape)
@@ -254,10 +257,12 @@ def _result(walk: LoweringContext, name: str) -> str:
     elif isinstance(value, Result):
         value = walk.store(value)
     at = stage_of(value.source) if isinstance(value, Leaf) else None
+    maker, dtype = walk.graph.producer.get(name), walk.graph.tensors[name].dtype
     if at is None:
-        maker = walk.graph.producer.get(name)
         raise blamed(refuse(None, NOTHING_MADE, covered()), maker.name if maker else "")
-    walk.drafts[at].dtype = walk.graph.tensors[name].dtype
+    if dtype not in READABLE:
+        raise refuse(maker, f"makes {dtype} that is stored; a program stores {FLOATS}")
+    walk.drafts[at].dtype = dtype
     return value.source
 
 

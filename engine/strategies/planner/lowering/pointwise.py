@@ -7,10 +7,12 @@ an expression, or None if the language cannot express an argument.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
+from functools import reduce
 from typing import Any
 
+from dsl.functions import COMPARISONS
 from dsl.ir import Acc, Call, Expr, Load, Number
 from sol.graph import Op
 
@@ -69,8 +71,13 @@ def _other(xs: list[Expr], at: Mapping) -> Expr | None:
     """The second operand: a tensor, or a number under its ATen name."""
     if len(xs) > 1:
         return xs[1]
-    value = at.get("other")
-    return Number(float(value)) if isinstance(value, int | float) else None
+    return _literal(at.get("other"))
+
+
+def _literal(value: Any) -> Number | None:
+    """A number of a graph, whose infinities are texts."""
+    number = float(value) if isinstance(value, int | float) or value in ("inf", "-inf") else math.nan
+    return None if math.isnan(number) else Number(number)
 
 
 def _arithmetic(fn: str, reverse: bool = False) -> Callable[[list[Expr], Mapping], Expr | None]:
@@ -112,17 +119,29 @@ def _gelu(xs: list[Expr], at: Mapping) -> Expr:
 
 
 def _pow(xs: list[Expr], at: Mapping) -> Expr | None:
-    e = at.get("exponent")
-    if len(xs) > 1 or e not in (0.5, 1, 2, 3):
+    if len(xs) > 1:
         return None
+    if "self" in at:  # a number to the power of a tensor
+        return call("exp", scale(xs[0], math.log(at["self"]))) if at["self"] > 0 else None
+    e = at.get("exponent")
     x = xs[0]
-    return (
-        Call("sqrt", (x,)) if e == 0.5 else x if e == 1 else Call("mul", (x, x) if e == 2 else (Call("mul", (x, x)), x))
-    )
+    if not isinstance(e, int | float) or (abs(e) > 4 and e == int(e)):
+        return None
+    if e < 0:
+        above = _pow(xs, {"exponent": -e})
+        return above and Call("div", (Number(1.0), above))
+    if e in (0, 0.5, 1, 1.5, 2, 3, 4):
+        root = [call("sqrt", x)] if e % 1 else []
+        return reduce(lambda a, b: call("mul", a, b), [x] * int(e) + root) if e else None
+    return call("exp", scale(call("log", x), e))
 
 
-def _softplus_op(xs: list[Expr], at: Mapping) -> Expr | None:
-    return Call("softplus", (xs[0],)) if at.get("beta", 1) == 1 and at.get("threshold", 20) >= 17 else None
+def _softplus_op(xs: list[Expr], at: Mapping) -> Expr:
+    x, beta, threshold = xs[0], float(at.get("beta", 1)), float(at.get("threshold", 20))
+    if beta == 1 and threshold >= 17:
+        return call("softplus", x)
+    soft = binary("div", call("softplus", scale(x, beta)), Number(beta))
+    return call("where", call("gt", scale(x, beta), Number(threshold)), x, soft)
 
 
 def _elu(xs: list[Expr], at: Mapping) -> Expr | None:
@@ -132,6 +151,83 @@ def _elu(xs: list[Expr], at: Mapping) -> Expr | None:
 
 def _min_max(fn: str) -> Callable[[list[Expr], Mapping], Expr | None]:
     return lambda xs, at: Call(fn, (xs[0], other)) if (other := _other(xs, at)) is not None else None
+
+
+# ---- comparisons and choices: 1 or 0, and true is what is not 0 ----
+
+
+def _compared(fn: str) -> Callable[[list[Expr], Mapping], Expr | None]:
+    return lambda xs, at: call(fn, xs[0], other) if (other := _other(xs, at)) is not None else None
+
+
+def _truth(x: Expr) -> Expr:
+    return x if isinstance(x, Call) and x.fn in COMPARISONS else call("ne", x, Number(0.0))
+
+
+def _logic(fn: str) -> Callable[[list[Expr], Mapping], Expr]:
+    return lambda xs, at: call(fn, *map(_truth, xs))
+
+
+def _not(xs: list[Expr], at: Mapping) -> Expr:
+    return call("eq", xs[0], Number(0.0))
+
+
+def _number_or(name: str, rest: Iterator[Expr], at: Mapping) -> Expr | None:
+    """An argument that is a number under its ATen name, or the next tensor."""
+    return _literal(at[name]) if name in at else next(rest, None)
+
+
+def _where(xs: list[Expr], at: Mapping) -> Expr | None:
+    rest = iter(xs[1:])
+    x, y = _number_or("self", rest, at), _number_or("other", rest, at)
+    return None if x is None or y is None else call("where", xs[0], x, y)
+
+
+def _masked_fill(xs: list[Expr], at: Mapping) -> Expr | None:
+    value = _number_or("value", iter(xs[2:]), at)
+    return None if value is None else call("where", xs[1], value, xs[0])
+
+
+def _limit(name: str, default: float, at: Mapping) -> Number:
+    return Number(float(at.get(name, default)))
+
+
+def _celu(xs: list[Expr], at: Mapping) -> Expr:
+    x, alpha = xs[0], float(at.get("alpha", 1.0))
+    return call("where", call("gt", x, Number(0.0)), x, call("elu", scale(x, 1 / alpha), Number(alpha)))
+
+
+def _expm1(xs: list[Expr], at: Mapping) -> Expr:
+    """exp(x) - 1 is elu below 0; above, -exp(x) (exp(-x) - 1), which cancels nowhere."""
+    x, one = xs[0], Number(1.0)
+    above = call("mul", call("exp", x), scale(call("elu", scale(x, -1.0), one), -1.0))
+    return call("where", call("gt", x, Number(0.0)), above, call("elu", x, one))
+
+
+def _lerp(xs: list[Expr], at: Mapping) -> Expr | None:
+    weight = _number_or("weight", iter(xs[2:]), at)
+    return None if weight is None else binary("add", xs[0], binary("mul", binary("sub", xs[1], xs[0]), weight))
+
+
+def _add_of(fn: str) -> Callable[[list[Expr], Mapping], Expr | None]:
+    """addcmul and addcdiv."""
+    return lambda xs, at: binary("add", xs[0], scale(call(fn, *xs[1:]), float(at.get("value", 1))))
+
+
+def _log1p(xs: list[Expr], at: Mapping) -> Expr:
+    """log(1 + x) is softplus(log(x)) above 0; below, -log(1 + y) with y = -x / (1 + x)."""
+    x = xs[0]
+    y = call("div", scale(x, -1.0), binary("add", x, Number(1.0)))
+    above, below = (call("softplus", call("log", z)) for z in (x, y))
+    return call("where", call("gt", x, Number(0.0)), above, scale(below, -1.0))
+
+
+def _xlogy(xs: list[Expr], at: Mapping) -> Expr | None:
+    if len(xs) < 2:
+        return None
+    x, y = xs
+    product = call("where", call("eq", x, Number(0.0)), Number(0.0), call("mul", x, call("log", y)))
+    return call("where", call("ne", y, y), y, product)
 
 
 OPS: dict[str, Callable[[list[Expr], Mapping[str, Any]], Expr | None]] = {
@@ -178,15 +274,75 @@ OPS: dict[str, Callable[[list[Expr], Mapping[str, Any]], Expr | None]] = {
     "tril": _call("tril", ("diagonal", 0)),
     "minimum": _min_max("min"),
     "maximum": _min_max("max"),
+    "where": _where,
+    "masked_fill": _masked_fill,
+    "sign": lambda xs, at: call("sub", call("gt", xs[0], Number(0.0)), call("lt", xs[0], Number(0.0))),
+    "threshold": lambda xs, at: call(
+        "where", call("le", xs[0], _limit("threshold", 0.0, at)), _limit("value", 0.0, at), xs[0]
+    ),
+    "hardshrink": lambda xs, at: call(
+        "where", call("le", call("abs", xs[0]), _limit("lambd", 0.5, at)), Number(0.0), xs[0]
+    ),
+    "softshrink": lambda xs, at: call(
+        "sub", xs[0], call("clamp", xs[0], Number(-float(at.get("lambd", 0.5))), _limit("lambd", 0.5, at))
+    ),
+    "celu": _celu,
+    "log_sigmoid": lambda xs, at: scale(call("softplus", scale(xs[0], -1.0)), -1.0),
+    "erf": _call("erf"),
+    "log1p": _log1p,
+    "floor": _call("floor"),
+    "round": lambda xs, at: None if at.get("decimals") else call("round", xs[0]),
+    "ceil": lambda xs, at: scale(call("floor", scale(xs[0], -1.0)), -1.0),
+    "sin": _call("sin"),
+    "cos": _call("cos"),
+    "exp2": lambda xs, at: call("exp", scale(xs[0], math.log(2.0))),
+    "log2": lambda xs, at: scale(call("log", xs[0]), 1 / math.log(2.0)),
+    "log10": lambda xs, at: scale(call("log", xs[0]), 1 / math.log(10.0)),
+    "expm1": _expm1,
+    "lerp": _lerp,
+    "addcmul": _add_of("mul"),
+    "addcdiv": _add_of("div"),
+    "xlogy": _xlogy,
 }
+# Operations whose result is of booleans. PyTorch's + of two booleans is `or`.
+TRUTHS: dict[str, Callable[[list[Expr], Mapping[str, Any]], Expr | None]] = {
+    **{fn: _compared(fn) for fn in COMPARISONS},
+    "logical_not": _not,
+    "bitwise_not": _not,
+    "logical_xor": _logic("ne"),
+    "bitwise_xor": _logic("ne"),
+    "__xor__": _logic("ne"),
+    **dict.fromkeys(("logical_and", "bitwise_and", "__and__", "mul", "minimum"), _logic("mul")),
+    **dict.fromkeys(("logical_or", "bitwise_or", "__or__", "add", "maximum"), _logic("max")),
+    "isnan": lambda xs, at: call("ne", xs[0], xs[0]),
+    "where": _where,
+    "masked_fill": _masked_fill,
+}
+CONSTANTS = {  # operations whose elements are one number, None for their `fill_value`
+    **dict.fromkeys(("zeros", "zeros_like", "new_zeros"), 0.0),
+    **dict.fromkeys(("ones", "ones_like", "new_ones"), 1.0),
+    **dict.fromkeys(("full", "full_like", "new_full")),
+}
+CASTS = ("to", "_to_copy", "type_as")
+OPS |= {name: rule for name, rule in TRUTHS.items() if name not in OPS}
 # The in-place forms mean the same: the storages of a program are never shared.
 OPS |= {f"{name}_": rule for name, rule in list(OPS.items())}
 
 
-def apply(op: Op, terms: list[Expr]) -> Expr | None:
+def apply(op: Op, terms: list[Expr], truth: bool = False) -> Expr | None:
     """The operation on expressions; None if an argument cannot be expressed. Composed functions are recognised: `x *
-    sigmoid(x)` is silu, `x * tanh(softplus(x))` mish."""
-    return _known(OPS[{"max": "maximum", "min": "minimum"}.get(op.op, op.op)](terms, op.attrs))
+    sigmoid(x)` is silu, `x * tanh(softplus(x))` mish. `truth`: the result is of booleans, 1 or 0."""
+    if truth and op.op in CASTS:
+        return _truth(terms[0])
+    name = {"max": "maximum", "min": "minimum"}.get(op.op, op.op)
+    rule = TRUTHS.get(name if name in TRUTHS else name.rstrip("_")) if truth else OPS[name]
+    return _known(rule(terms, op.attrs)) if rule is not None else None
+
+
+def constant(op: Op) -> float:
+    """The number that all elements of an operation of CONSTANTS have."""
+    value = CONSTANTS[op.op]
+    return float(op.attrs["fill_value"]) if value is None else value
 
 
 def _known(e: Expr | None) -> Expr | None:

@@ -9,6 +9,7 @@ import pytest
 import torch
 from torch.nn import functional as F
 
+from dsl.functions import COMPARISONS
 from dsl.lower.cpp.functions import FUNCTIONS, definitions
 
 TORCH = {
@@ -26,6 +27,13 @@ TORCH = {
     "sqrt": torch.sqrt,
     "exp": torch.exp,
     "log": torch.log,
+    "erf": torch.erf,
+    "floor": torch.floor,
+    "round": torch.round,
+    "sin": torch.sin,
+    "cos": torch.cos,
+    **{fn: getattr(torch, fn) for fn in COMPARISONS},
+    "where": lambda c, x, y: torch.where(c != 0, x, y),
     "elu": lambda x, y: torch.where(x > 0, x, y * torch.expm1(x)),
     "selu": F.selu,
     "mish": F.mish,
@@ -75,6 +83,7 @@ def test_agrees_with_torch(library, name):
     fn.restype, fn.argtypes = ctypes.c_float, [ctypes.c_float] * arity
     bounds = [(-1.0, 1.0), (2.0, 2.0)]
     known = {"leaky_relu": [(0.1,)], "elu": [(0.7,)], "clamp": bounds, "hardtanh": bounds, "min": None, "max": None}
+    known |= {"where": [(2.5, -7.0), (float("nan"), 1.0)], **dict.fromkeys(COMPARISONS)}
     second = known.get(name, [()])
     rest = [(p,) for p in POINTS] if second is None else second
     for x, more in itertools.product(POINTS, rest):
@@ -86,7 +95,7 @@ def test_agrees_with_torch(library, name):
         assert close, f"{name}{(x, *more)} is {got.item()}, PyTorch says {want.item()}"
 
 
-@pytest.mark.parametrize("name", ["gelu", "gelu_tanh", "mish", "selu", "sigmoid", "silu", "softplus", "tanh"])
+@pytest.mark.parametrize("name", ["erf", "gelu", "gelu_tanh", "mish", "selu", "sigmoid", "silu", "softplus", "tanh"])
 def test_is_accurate_everywhere(library, name):
     """Series and approximations meet, and nothing cancels, from where the function is 0 to where it is flat."""
     fn = library[name + "_"]

@@ -38,6 +38,11 @@ PROGRAMS = {
         "x: i8[512, 1024], w: i8[768, 1024], s: f32[768]", "f32[512, 768]", "gemm(x, w.T)",
         "backend cute  store f32  epilogue acc * s[n]", "y",
     ),
+    "choices": (
+        "x: f16[512, 512], w: f16[512, 512], b: f16[512]", "f16[512, 512]", "gemm(x, w.T)",
+        "let c = (acc > b[n]) * (acc <= 1.0)  "
+        "epilogue where(c, erf(acc) + sin(acc), max(-inf, floor(acc) - round(acc)))", "y",
+    ),
     "triangle": (
         "x: f16[3, 200, 64], w: f16[3, 136, 64]", "f32[3, 200, 136]", "gemm(x, w.T)",
         "store f32  epilogue triu(acc) - tril(acc, -1)", "y",

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, reject, settings
 from hypothesis import strategies as st
 
-from dsl.functions import INDEXED, NAMED
+from dsl.functions import COMPARISONS, INDEXED, NAMED
 from dsl.ir import Acc, Call, Expr, Let, Load, Number, Ref
 from dsl.lower.cute.expression import FUNCTIONS, write, write_all
 from tests.dsl.programs import expressions
@@ -17,7 +17,10 @@ erf = np.vectorize(math.erf, otypes=[float])
 
 
 class _Math:
-    tanh, absf, sqrt, log = np.tanh, np.abs, np.sqrt, np.log
+    tanh, absf, sqrt, log, sin, cos, floor, roundeven = (
+        np.tanh, np.abs, np.sqrt, np.log, np.sin, np.cos, np.floor, np.round,
+    )  # fmt: skip
+    erf = erf
     exp = staticmethod(lambda x, fastmath: np.exp(x))
 
 
@@ -67,6 +70,18 @@ MEANING = {
     "sqrt": np.sqrt,
     "exp": np.exp,
     "log": np.log,
+    "erf": erf,
+    "sin": np.sin,
+    "cos": np.cos,
+    "floor": np.floor,
+    "round": np.round,
+    "lt": np.less,
+    "le": np.less_equal,
+    "gt": np.greater,
+    "ge": np.greater_equal,
+    "eq": np.equal,
+    "ne": np.not_equal,
+    "where": lambda c, x, y: np.where(c != 0, x, y),
     "hardswish": lambda x: x * np.clip(x + 3, 0, 6) / 6,
     "hardsigmoid": lambda x: np.clip(x + 3, 0, 6) / 6,
     "hardtanh": lambda x, lo, hi: np.minimum(np.maximum(x, lo), hi),
@@ -84,7 +99,7 @@ SERIES = {
 
 def meant(e: Expr, values: dict):
     if isinstance(e, Call):
-        return MEANING[e.fn](*(meant(a, values) for a in e.args))
+        return np.float64(MEANING[e.fn](*(meant(a, values) for a in e.args)))
     return np.float64(e.value) if isinstance(e, Number) else values["acc" if isinstance(e, Acc) else e.name]
 
 
@@ -134,7 +149,7 @@ def test_series_are_right_to_single_precision_near_zero_and_far_from_it(name):
 
 
 def test_every_function_of_the_language_has_a_text():
-    assert set(NAMED) | set(INDEXED) == set(FUNCTIONS)
+    assert {*NAMED, *INDEXED, *COMPARISONS} == set(FUNCTIONS)
 
 
 def test_triangles_select_by_place_and_say_so():

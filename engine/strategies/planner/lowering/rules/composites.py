@@ -50,6 +50,11 @@ class _Parts:
     def minus(self, x: str, y: str) -> str:
         return self("sub", x, y, alpha=1)
 
+    def seen(self, x: str, shape: tuple[int, ...]) -> str:
+        name = self("view", x, size=list(shape))
+        self.tensors[name] = replace(self.tensors[name], shape=shape)
+        return name
+
     def distance(self, x: str, y: str, eps: float) -> str:
         """The Euclidean distance of rows, as pairwise_distance adds its eps."""
         moved = self("add", self.minus(x, y), eps, alpha=1)
@@ -122,6 +127,39 @@ def _vector_norm(add: _Parts, x: str) -> str | None:
     return add("sum" if order == 1 else "amax", add("abs", x), **over)
 
 
+def _kl(add: _Parts, x: str, y: str) -> str:
+    if add.op.attrs.get("log_target"):
+        return add("mul", add("exp", y), add.minus(y, x))
+    return add.minus(add("xlogy", y, y), add("mul", y, x))
+
+
+def _prelu(add: _Parts, x: str, slope: str) -> str:
+    """max(x, 0) + slope min(x, 0), a slope for each channel."""
+    sizes, one = add.tensors[x].shape, add.tensors[slope].shape
+    if len(sizes) > 2 and one != (1,):
+        slope = add.seen(slope, (*one, *(1,) * (len(sizes) - 2)))
+    return add("add", add("relu", x), add("mul", slope, add("clamp_max", x, max=0.0)), alpha=1)
+
+
+def _variance(add: _Parts, x: str) -> str | None:
+    """The mean squared distance from the mean; divided by n - correction."""
+    a, sizes = add.op.attrs, add.tensors[x].shape
+    dims = a.get("dim")
+    dims = [d % len(sizes) - len(sizes) for d in ([dims] if isinstance(dims, int) else dims or range(len(sizes)))]
+    many, correction = math.prod(sizes[d] for d in dims), a.get("correction")
+    correction = float(correction) if correction is not None else float(a.get("unbiased", True))
+    if many <= correction:
+        return None
+    far = add.minus(x, add("mean", x, dims=dims, keepdim=True))
+    total = add("sum", add("square", far), dims=dims, keepdim=bool(a.get("keepdim")))
+    return add("mul", total, 1 / (many - correction))
+
+
+def _deviation(add: _Parts, x: str) -> str | None:
+    of = _variance(add, x)
+    return of and add("sqrt", of)
+
+
 _FORMULAS: dict[str, tuple[int, Callable[..., str | None]]] = {  # (tensors without weights, formula)
     "mse_loss": (2, _squared),
     "l1_loss": (2, _absolute),
@@ -131,20 +169,24 @@ _FORMULAS: dict[str, tuple[int, Callable[..., str | None]]] = {  # (tensors with
     "soft_margin_loss": (2, _soft_margin),
     "margin_ranking_loss": (3, _ranking),
     "triplet_margin_loss": (3, _triplet),
+    "kl_div": (2, _kl),
 }
 LOSSES = tuple(_FORMULAS)
-_FORMULAS["linalg_vector_norm"] = (1, _vector_norm)
-COMPOSITES = tuple(_FORMULAS)
+_FORMULAS |= {"linalg_vector_norm": (1, _vector_norm), "prelu": (2, _prelu)}
+_SPREADS = {"var": (1, _variance), "std": (1, _deviation)}
+COMPOSITES = (*_FORMULAS, *_SPREADS)
 
 
-def expanded(graph: OpGraph) -> OpGraph:
-    """The graph with each composite that has a formula written out; other operations are as they were."""
-    if not any(op.op in _FORMULAS for op in graph.ops):
+def expanded(graph: OpGraph, spreads: bool = False) -> OpGraph:
+    """The graph with each composite that has a formula written out; other operations are as they were. `spreads`: those
+    of variances and deviations, which may be parts of a norm before (rules.written_norms)."""
+    formulas = _SPREADS if spreads else _FORMULAS
+    if not any(op.op in formulas for op in graph.ops):
         return graph
     add = _Parts(graph.ops[0], dict(graph.tensors), [])
     ops: list[Op] = []
     for op in graph.ops:
-        many, formula = _FORMULAS.get(op.op, (0, None))
+        many, formula = formulas.get(op.op, (0, None))
         add.op, add.ops = op, []
         each = formula(add, *op.inputs) if formula is not None and len(op.inputs) == many else None
         if each is None:
