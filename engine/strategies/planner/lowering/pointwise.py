@@ -104,16 +104,6 @@ def _clamp(xs: list[Expr], at: Mapping) -> Expr | None:
     return Call("clamp", (xs[0], Number(-BIG if lo is None else float(lo)), Number(BIG if hi is None else float(hi))))
 
 
-def _combined(fn: str) -> Callable[[list[Expr], Mapping], Expr]:
-    """addcmul and addcdiv: x + value * (a fn b)."""
-    return lambda xs, at: binary("add", xs[0], scale(binary(fn, xs[1], xs[2]), float(at.get("value", 1))))
-
-
-def _lerp(xs: list[Expr], at: Mapping) -> Expr:
-    weight = xs[2] if len(xs) > 2 else Number(float(at["weight"]))
-    return binary("add", xs[0], binary("mul", weight, binary("sub", xs[1], xs[0])))
-
-
 def _gelu(xs: list[Expr], at: Mapping) -> Expr:
     return Call("gelu_tanh" if at.get("approximate") == "tanh" else "gelu", (xs[0],))
 
@@ -240,9 +230,6 @@ OPS: dict[str, Callable[[list[Expr], Mapping[str, Any]], Expr | None]] = {
     "div": _arithmetic("div"),
     "divide": _arithmetic("div"),
     "true_divide": _arithmetic("div"),
-    "addcmul": _combined("mul"),
-    "addcdiv": _combined("div"),
-    "lerp": _lerp,
     "reciprocal": lambda xs, at: Call("div", (Number(1.0), xs[0])),
     "neg": lambda xs, at: scale(xs[0], -1.0),
     "square": lambda xs, at: Call("mul", (xs[0], xs[0])),
