@@ -102,6 +102,7 @@ def _clauses(s: Stage) -> list[str]:
         clauses = [("op", s.op), ("window", _dims(s.window) or "global")]
         clauses += [("stride", _dims(s.stride) if s.stride != s.window else None)] if s.window else []
         clauses += [("padding", _dims(s.padding) if any(s.padding) else None)]
+        clauses += [("dilation", _dims(s.dilation) if set(s.dilation) != {1} else None)]
     tail = [
         *(("let", f"{x.name} = {expression(x.expr)}") for x in s.lets),
         *(("also", f"{x.name} = {expression(x.expr)}") for x in s.also),

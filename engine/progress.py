@@ -73,7 +73,8 @@ def line(event: events.Event) -> str | None:
         return f"[{e.action}]"
     if isinstance(e, events.SessionEnded):
         reason = with_covered(e.reason, [(c["kind"], c["names"]) for c in e.covered])
-        return f"{e.state}: {reason} ({count(e.trials, 'trial')}, {e.seconds:.0f} s)"
+        place = f"line {e.line}: " if e.line and f"ine {e.line}" not in reason else ""
+        return f"{e.state}: {place}{reason} ({count(e.trials, 'trial')}, {e.seconds:.0f} s)"
     return None
 
 

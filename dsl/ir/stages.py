@@ -254,7 +254,8 @@ class Normalize(StageBase):
 class Pool(StageBase):
     """max or avg over windows of the 1 to 3 spatial axes, which follow b and c. avg counts padding, as PyTorch's does.
 
-    `window` None means global: one window over the whole channel; the spatial axes stay, with length 1.
+    `window` None means global: one window over the whole channel; the spatial axes stay, with length 1. `dilation`: the
+    distance of a window's elements, of max alone; () means 1 along each axis.
     """
 
     name: str
@@ -263,6 +264,7 @@ class Pool(StageBase):
     window: tuple[int, ...] | None = None
     stride: tuple[int, ...] = ()
     padding: tuple[int, ...] = ()
+    dilation: tuple[int, ...] = ()
 
     @property
     def operands(self) -> tuple[Operand, ...]:

@@ -39,7 +39,7 @@ def flattened(cls: type, args: tuple, kwargs: dict[str, Any]) -> tuple[Any, ...]
 
     leaves, spec = tree_flatten((args, kwargs))
     own = getattr(cls.forward, "own_forward", cls.forward)
-    if not kwargs and not any(isinstance(value, (list, tuple, dict)) for value in args):
+    if not kwargs and len(leaves) == len(args) and all(a is b for a, b in zip(leaves, args, strict=True)):
         return args
 
     def forward(self: Any, *values: Any) -> Any:

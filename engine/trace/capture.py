@@ -12,9 +12,10 @@ from collections.abc import Callable
 from typing import Any
 
 from engine.sandbox.channel import PASTED
-from engine.trace import chance, exported, spellings
+from engine.trace import chance, exported
 from engine.trace.explain import depends_on_values, quoted
 from engine.trace.load import Bad
+from engine.trace.names import aliases, spellings
 from engine.trace.strided import Step, as_views
 from engine.trace.values.masks import Masks
 
@@ -90,7 +91,7 @@ class Capture:
             elif node.op == "output":
                 outputs, writes = self._results(node.args[0], signature)
         self._drop_unread(outputs)
-        self.ops = list(spellings.composites(self.ops, outputs))
+        self.ops = list(aliases.plain(spellings.composites(self.ops, outputs), self.tensors))
         chance.refuse_chance(self.ops, self.drawn)
         Masks(self._known).mark(self.ops, self.nodes)
         read = {t for op in self.ops for t in op["inputs"]} | set(outputs) | set(self.inputs) | set(writes)

@@ -16,8 +16,8 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from engine.sandbox.watch import Blocked, Watch
-from engine.trace import capture, exported, fx
-from engine.trace.explain import data_dependent, explain
+from engine.trace import capture, exported, fx, results
+from engine.trace.explain import data_dependent, explain, mixed_product
 from engine.trace.fake import fake_tensors
 from engine.trace.load import Bad, Loaded, line_of, load
 from engine.trace.values.recipes import Recipes
@@ -78,8 +78,17 @@ def _attempt(source: str, fake: bool) -> dict:
         result = stage("forward", lambda: model(*inputs), calls_data=True)
         _check_result(loaded, result)
         copies = [v.clone() if isinstance(v, torch.Tensor) else v for v in inputs]  # a module may keep an input
-        every = state.every_call(model, start, lambda: stage("forward", lambda: model(*copies), calls_data=True))
+
+        def again() -> None:
+            values = results.split(stage("forward", lambda: model(*copies), calls_data=True))[1]
+            if values != results.split(result)[1]:
+                reason = "forward returns other plain values at each call; return them as tensors, or leave them out."
+                raise Bad("not_a_tensor", reason, forward_return_line(loaded))
+
+        every = state.every_call(model, start, again)
     graph, by = _graph_of_every_call(model, inputs, fake, every, recipes)
+    if mixed := mixed_product(graph):
+        raise Bad("module_raised", *mixed)
     if not graph["ops"]:
         raise Bad(
             "nothing_computed", "The module computes nothing: its outputs are its inputs.", forward_return_line(loaded)
@@ -226,20 +235,8 @@ def _check_tensors(loaded: Loaded, inputs: tuple[Any, ...]) -> None:
 
 
 def _check_result(loaded: Loaded, result: Any) -> None:
-    import torch
-    from torch.utils._pytree import tree_leaves
-
-    leaves = tree_leaves(result)
-    line = forward_return_line(loaded)
-    if not leaves:
-        raise Bad("not_a_tensor", "forward returns nothing; it must return a tensor, or several in a tuple.", line)
-    for leaf in leaves:
-        if not isinstance(leaf, torch.Tensor):
-            kind = type(leaf).__name__
-            value = "nothing (None)" if leaf is None else f"{'an' if kind[0] in 'aeiou' else 'a'} {kind}"
-            value += " beside its tensors" if len(leaves) > 1 else ""
-            reason = f"forward returns {value}; it must return a tensor, or several in a tuple."
-            raise Bad("not_a_tensor", reason, line)
+    if why := results.why_not(result):
+        raise Bad("not_a_tensor", f"forward returns {why}", forward_return_line(loaded))
 
 
 def forward_return_line(loaded: Loaded) -> int | None:

@@ -171,3 +171,20 @@ def explain(error: BaseException, doing: str) -> Bad:
         return Bad("shape_mismatch", f"{at}: the shapes do not fit: {first_line(error)}.", line)
     kind = type(error).__name__
     return Bad("module_raised", f"{at} raised {kind}: {first_line(error)}." if text else f"{at} raised {kind}.", line)
+
+
+_PRODUCTS = {
+    *("linear", "matmul", "mm", "bmm", "mv", "addmm", "baddbmm", "addmv"),
+    *(f"conv{transposed}{n}d" for transposed in ("", "_transpose") for n in (1, 2, 3)),
+}
+
+
+def mixed_product(graph: dict) -> tuple[str, int | None] | None:
+    """What PyTorch says of the first product whose operands differ in their element type, and its line; None if it
+    takes them all. A fake tensor's product takes any."""
+    dtypes = {t["name"]: t["dtype"] for t in graph["tensors"]}
+    for op in graph["ops"]:
+        kinds = list(dict.fromkeys(dtypes[name] for name in op["inputs"]))
+        if op["op"] in _PRODUCTS and len(kinds) > 1:
+            return f"PyTorch has no {op['op']} of {' and '.join(kinds)}: convert one side with .to(...).", op["line"]
+    return None

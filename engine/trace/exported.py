@@ -19,12 +19,39 @@ def export(model: Any, inputs: tuple[Any, ...]) -> Any:
     """The exported program, functional. Raises what torch.export raises."""
     import torch
 
+    known = {id(tensor) for tensor in _kept(model)}
     with warnings.catch_warnings(), torch.no_grad(), _written_at_the_end(model), shapes_only():
         warnings.simplefilter("ignore")
         program = torch.export.export(model, inputs, strict=False)
         if any(map(in_place.writes, program.graph.nodes)) and not in_place.functional(program):
             program = program.run_decompositions({})
+    for name, value in program.constants.items():
+        # torch.export says so itself, unless the module's own tensors are fake too.
+        if isinstance(value, torch._subclasses.fake_tensor.FakeTensor) and id(value) not in known:
+            raise RuntimeError(f"forward computes {name} by operations that torch.export does not see")
     return program
+
+
+def _kept(model: Any) -> Iterator[Any]:
+    """The tensors in attributes of the module and those inside it, and in the text's global variables."""
+    import torch
+
+    waiting = [value for module in model.modules() for value in vars(module).values()]
+    waiting += [*getattr(type(model).forward, "__globals__", {}).values(), *model.parameters(), *model.buffers()]
+    seen: set[int] = set()
+    while waiting:
+        value = waiting.pop()
+        if id(value) in seen:
+            continue
+        seen.add(id(value))
+        if isinstance(value, torch.Tensor):
+            yield value
+        elif isinstance(value, (list, tuple, set)):
+            waiting += value
+        elif isinstance(value, dict):
+            waiting += value.values()
+        elif type(value).__module__ == type(model).__module__ and not isinstance(value, (type, torch.nn.Module)):
+            waiting += getattr(value, "__dict__", {}).values()
 
 
 @contextlib.contextmanager
@@ -64,14 +91,25 @@ def _written_at_the_end(model: Any) -> Iterator[None]:
 
     torch.nn.Module.__setattr__ = replace
     vars(model)["forward"] = written
+    base = torch._C.TensorBase.data
+    torch.Tensor.data = property(_detached, base.__set__)
     try:
         yield
     finally:
+        del torch.Tensor.data
         torch.nn.Module.__setattr__ = assign
         if own:
             vars(model)["forward"] = forward
         else:
             del vars(model)["forward"]
+
+
+def _detached(tensor: Any) -> Any:
+    """`tensor.data` of what forward computes, which torch.export would take for a constant."""
+    import torch
+
+    fake = isinstance(tensor, torch._subclasses.fake_tensor.FakeTensor) and not isinstance(tensor, torch.nn.Parameter)
+    return tensor.detach() if fake else torch._C.TensorBase.data.__get__(tensor)
 
 
 def returned(values: Any, signature: Any) -> list[Any]:
@@ -80,7 +118,8 @@ def returned(values: Any, signature: Any) -> list[Any]:
     specs = getattr(signature, "output_specs", None)
     if specs is None:
         return [v for v in signature.returned if hasattr(v, "name")]
-    return [v for v, spec in zip(values, specs, strict=True) if spec.kind.name == "USER_OUTPUT"]
+    own = [v for v, spec in zip(values, specs, strict=True) if spec.kind.name == "USER_OUTPUT"]
+    return [v for v in own if hasattr(v, "name")]  # the others are plain values
 
 
 def writes(program: Any) -> list[tuple[Any, str]]:

@@ -11,6 +11,8 @@ from dataclasses import dataclass, field
 from types import SimpleNamespace
 from typing import Any
 
+from engine.trace.writes import in_place
+
 
 @dataclass
 class Recorded:
@@ -52,7 +54,15 @@ def record(model: Any, inputs: tuple[Any, ...]) -> Recorded:
 
     tensors = [*state.values(), *(leaves[i] for i in places)]
     with torch.no_grad():
-        graph_module = make_fx(torch.func.functionalize(call), record_stack_traces=True)(*tensors)
+        try:
+            graph_module = make_fx(torch.func.functionalize(call), record_stack_traces=True)(*tensors)
+        except RuntimeError as e:
+            if "requires_grad_" not in str(e):
+                raise
+            # A forward that computes gradients of its own: functionalize does not let it ask for them.
+            graph_module = make_fx(call, record_stack_traces=True)(*tensors)
+            if any(map(in_place.writes, graph_module.graph.nodes)):
+                raise
     placeholders = [n for n in graph_module.graph.nodes if n.op == "placeholder"]
     (output,) = (n for n in graph_module.graph.nodes if n.op == "output")
     names = {node.name: path for node, path in zip(placeholders, state, strict=False)}

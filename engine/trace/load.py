@@ -6,17 +6,19 @@ class and example inputs in a variable `inputs` or `example_inputs`.
 
 from __future__ import annotations
 
+import contextlib
 import inspect
 import linecache
 import re
 import sys
 import types
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
 from engine.sandbox.channel import PASTED
 from engine.session.titles import first_sentence
-from engine.trace import arguments
+from engine.trace import arguments, results
 
 MODULE = "pasted"
 EXAMPLES = ("inputs", "example_inputs")
@@ -56,9 +58,17 @@ class Loaded:
             )
             line = line_of(self.cls.__init__) or line_of(self.cls)
             raise Bad("init_inputs", f"{self.cls.__name__}.__init__ cannot be called: {e}; {how}.", line) from None
-        model = self.cls(*args, **kwargs)
+        with uncompiled():
+            model = self.cls(*args, **kwargs)
         if not isinstance(model, torch.nn.Module):
             raise Bad("no_model", f"{self.cls.__name__}(...) is not an nn.Module.", line_of(self.cls))
+        if any(isinstance(p, torch.nn.parameter.UninitializedTensorMixin) for p in _state(model)):
+            with torch.no_grad():
+                model.eval()(*self.inputs(seed))  # lazy layers get their sizes from the first call
+            torch.manual_seed(seed)
+            for module in model.modules():
+                if hasattr(module, "reset_parameters"):
+                    module.reset_parameters()
         return model.eval()
 
     def inputs(self, seed: int = 0) -> tuple[Any, ...]:
@@ -114,6 +124,25 @@ class Loaded:
         return tuple(value), {}
 
 
+@contextlib.contextmanager
+def uncompiled() -> Iterator[None]:
+    """In this context torch.compile returns what it gets: the results are the same, and the compiler would read files
+    that the sandbox does not show."""
+    import torch
+
+    own = torch.compile
+    torch.compile = lambda model=None, **how: (lambda function: function) if model is None else model
+    try:
+        yield
+    finally:
+        torch.compile = own
+
+
+def _state(model: Any) -> Iterator[Any]:
+    yield from model.parameters()
+    yield from model.buffers()
+
+
 def load(source: str) -> Loaded:
     """Execute the text. Raises Bad if it lacks a module or inputs, and any exception of the text."""
     import torch
@@ -132,12 +161,14 @@ def load(source: str) -> Loaded:
     module.__file__ = PASTED
     sys.modules[MODULE] = module
     try:
-        exec(code, module.__dict__)
+        with uncompiled():
+            exec(code, module.__dict__)
     except NameError as e:
         if not _no_module(source):
             raise
         raise Bad("no_model", f"Line {_raised_at(e)}: {e}.{_no_module(source)}", _raised_at(e)) from None
     names = module.__dict__
+    results.open_dataclasses(names.values())
     cls = _choose(names, torch.nn.Module)
     source_name = next((n for n in ("get_inputs", *EXAMPLES) if n in names), None)
     if source_name is None or (source_name == "get_inputs" and not callable(names[source_name])):

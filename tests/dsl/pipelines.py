@@ -306,23 +306,26 @@ def _normalize(b: Build) -> None:
 def _pool(b: Build) -> None:
     draw = b.draw
     spatial, dtype = draw(st.integers(1, 3)), draw(st.sampled_from(FLOATS))
-    window = stride = padding = ()
+    window = stride = padding = dilation = ()
+    op = draw(st.sampled_from(["max", "avg"]))
     size, out = [], []
     if draw(st.booleans()):
         size, out, window = [draw(small) for _ in range(spatial)], [1] * spatial, None
     else:
         window, stride = (tuple(draw(st.integers(1, 4)) for _ in range(spatial)) for _ in range(2))
         padding = tuple(draw(st.integers(0, w // 2)) for w in window)
-        for w, s, p in zip(window, stride, padding, strict=True):
-            size.append(w + draw(small))
-            out.append((size[-1] + 2 * p - w) // s + 1)
+        dilation = tuple(draw(st.integers(1, 3)) if op == "max" else 1 for _ in window)
+        for w, s, p, d in zip(window, stride, padding, dilation, strict=True):
+            reach = d * (w - 1) + 1
+            size.append(reach + draw(small))
+            out.append((size[-1] + 2 * p - reach) // s + 1)
     batch, channels = draw(small), draw(small)
     last = draw(st.booleans())
     make = b.nhwc if last else b.param
     x = make("x", dtype, (batch, channels, *size))
     t = ir.TensorType(dtype, (batch, channels, *out), ir.NHWC if last else ir.NCHW)
-    op = draw(st.sampled_from(["max", "avg"]))
-    b.end("y", ir.Pool, t, image_axes(len(t.shape)), x=x, op=op, window=window, stride=stride, padding=padding)
+    own = {"x": x, "op": op, "window": window, "stride": stride, "padding": padding, "dilation": dilation}
+    b.end("y", ir.Pool, t, image_axes(len(t.shape)), **own)
 
 
 KINDS = (_gemm, _bytes, _simt, _grouped, _conv, _rowmajor, _transform, _map, _reduce, _normalize, _pool)

@@ -96,7 +96,18 @@ REFUSED = {
     "a slice without elements": (
         text("return self.l(torch.cat([x[:, :0], x], 1))"), "empty_tensor", "Line 10 (slice) makes a tensor without",
     ),
-    "nothing beside a tensor": (text("return self.l(x), None"), "not_a_tensor", "nothing (None) beside its tensors"),
+    "an object beside a tensor": (
+        text("return self.l(x), object()"), "not_a_tensor", "forward returns an object beside its tensors; "
+        "return tensors, plain values",
+    ),
+    "a product of two element types": (
+        text("return self.l(x.to(torch.bfloat16))"), "module_raised",
+        "Line 10 raised RuntimeError: mat1 and mat2 must have the same dtype, but got BFloat16 and Float.",
+    ),
+    "another number at each call": (
+        text("self.calls += 1\nreturn self.l(x), self.calls", init="self.calls = 0"), "not_a_tensor",
+        "forward returns other plain values at each call; return them as tensors, or leave them out.",
+    ),
     "too large for any device": (
         text("return self.w(x)", "[torch.randn(2, 200000)]", init="self.w = nn.Linear(200000, 200000)"),
         "memory_limit", "The module needs 160 GB for its tensors, the largest being w_weight",

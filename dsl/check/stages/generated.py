@@ -29,7 +29,7 @@ from dsl.tree import NumberNode, StageNode, Word
 MAP_CLAUSES = ("crop", "from", *TAIL)
 REDUCE_CLAUSES = ("op", "over", "of", "keepdim", *TAIL)
 NORMALIZE_CLAUSES = ("op", "over", "of", "groups", "eps", *TAIL)
-POOL_CLAUSES = ("op", "window", "stride", "padding", *TAIL)
+POOL_CLAUSES = ("op", "window", "stride", "padding", "dilation", *TAIL)
 POOLS = ("max", "avg")
 SCALED = (*arches.FLOATS, DType.E4M3, DType.E5M2)  # the element types that absmax stores
 OVER_NAMED = ("softmax", "log_softmax", "layernorm", "rmsnorm", "absmax")  # the ops with an `over` clause
@@ -197,12 +197,12 @@ def pool(ctx: Context, node: StageNode, operands: list[Typed], clauses: Clauses)
     op = _op(ctx, node, clauses, POOLS, ("op", "max"), ("window", "2x2"))
     space_axes = len(t.shape) - 2 if t else None
     c = clauses.get("window")
-    window = stride = padding = shape = None
+    window = stride = padding = dilation = shape = None
     if c is None:
         help = _WINDOWS if space_axes in (2, None) else _GLOBAL
         ctx.error("E120", "pool needs its window", node.span, help)
     elif isinstance(c.value, Word) and c.value.text == "global":
-        for name in ("stride", "padding"):
+        for name in ("stride", "padding", "dilation"):
             if name in clauses:
                 ctx.error("E124", f"a global window has no {name}", clauses[name].span, leave_clause(name))
         shape = (*t.shape[:2], *(1,) * space_axes) if t else None
@@ -213,15 +213,21 @@ def pool(ctx: Context, node: StageNode, operands: list[Typed], clauses: Clauses)
         window = ctx.sizes(clauses, "window", space_axes, 1, owner)
         stride = ctx.sizes(clauses, "stride", space_axes, 1, owner)
         padding = ctx.sizes(clauses, "padding", space_axes, 0, owner)
+        dilation = ctx.sizes(clauses, "dilation", space_axes, 1, owner)
+        if op == "avg" and dilation and set(dilation) != {1}:
+            ctx.error("E124", "avg has no dilation", clauses["dilation"].span, leave_clause("dilation"))
+            dilation = None
         if t and window:
             stride, padding = stride or window, padding or (0,) * space_axes
-            shape = _pooled(ctx, clauses, t, window, stride, padding)
+            dilation = dilation or (1,) * space_axes
+            shape = _pooled(ctx, clauses, t, window, stride, padding, dilation)
     natural = None if t is None or shape is None or op is None else TensorType(t.dtype, shape, t.layout)
     space = None if shape is None else Space(shape, image_axes(len(shape)), spoken="pooled element")
     tail = read_tail(ctx, node, clauses, space, natural)
     return Pool(
         name=node.name.text, x=x, op=op or "max", window=window, stride=stride or () if window else (),
-        padding=padding or () if window else (), span=node.span, clauses=spans(node), **tail.fields,
+        padding=padding or () if window else (), dilation=dilation or () if window else (), span=node.span,
+        clauses=spans(node), **tail.fields,
     )  # fmt: skip
 
 
@@ -345,17 +351,20 @@ def _params(ctx: Context, node: StageNode, op: str, t: TensorType, at: set[int],
             ctx.error("E118", f"the {role} is f32 or {t.dtype.value}; {o.name} is {p}", o.span)
 
 
-def _pooled(ctx: Context, clauses: Clauses, t: TensorType, window, stride, padding) -> tuple[int, ...] | None:
+def _pooled(ctx: Context, clauses: Clauses, t: TensorType, window, stride, padding, dilation) -> tuple[int, ...] | None:
     sizes = []
-    for i, (size, w, s, p) in enumerate(zip(t.shape[2:], window, stride, padding, strict=True)):
+    for i, (size, w, s, p, d) in enumerate(zip(t.shape[2:], window, stride, padding, dilation, strict=True)):
         name = list(image_axes(len(t.shape)))[2 + i]
+        reach = d * (w - 1) + 1
         if p > w // 2:
             message = f"padding {p:,} is more than half of the window {w:,} along {name}"
             ctx.error("E109", message, clauses["padding"].span, f"at most {w // 2:,}")
             return None
-        if size + 2 * p < w:
-            message = f"a window of {w:,} does not fit axis {name} of {size + 2 * p:,}"
-            ctx.error("E109", message, clauses["window"].span, or_else(f"at most {size + 2 * p:,}", _GLOBAL))
+        if size + 2 * p < reach:
+            apart = f" with dilation {d:,} reaches over {reach:,} and" if d > 1 else ""
+            message = f"a window of {w:,}{apart} does not fit axis {name} of {size + 2 * p:,}"
+            most = or_else(f"at most {(size + 2 * p - 1) // d + 1:,}", _GLOBAL)
+            ctx.error("E109", message, clauses["window"].span, most)
             return None
-        sizes.append((size + 2 * p - w) // s + 1)
+        sizes.append((size + 2 * p - reach) // s + 1)
     return (*t.shape[:2], *sizes)

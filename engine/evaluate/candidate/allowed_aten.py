@@ -57,5 +57,20 @@ bitwise_left_shift bitwise_right_shift gcd lcm float_power ldexp multiply subtra
 logcumsumexp nansum nanmean nanmedian aminmax std_mean count_nonzero mode diff trapezoid cumulative_trapezoid cov
 take index_fill index_reduce isin tril_indices triu_indices logspace hann_window hamming_window
 renorm _fused_rms_norm stft istft
+__and__ __or__ __xor__ __lshift__ __rshift__ bitwise_xor positive fix arccos arccosh arcsin arcsinh arctan arctan2
+arctanh nextafter frexp igamma igammac mvlgamma polygamma adjoint mH matrix_H conj_physical atleast_1d atleast_2d
+atleast_3d view_as reshape_as sum_to_size broadcast_tensors row_stack fliplr flipud cartesian_prod combinations vander
+msort argwhere put trapz gradient corrcoef histogram segment_reduce native_channel_shuffle frobenius_norm nuclear_norm
+norm_except_dim det slogdet pinverse matrix_power cholesky qr svd geqrf orgqr lu_solve lu_unpack linalg_cond
+linalg_diagonal linalg_eig linalg_eigvals linalg_householder_product linalg_ldl_factor linalg_ldl_solve linalg_lstsq
+linalg_matrix_rank linalg_tensorinv linalg_tensorsolve linalg_vander special_airy_ai special_bessel_j0
+special_bessel_j1 special_bessel_y0 special_bessel_y1 special_digamma special_entr special_erf special_erfc
+special_erfcx special_erfinv special_exp2 special_expit special_expm1 special_gammainc special_gammaincc
+special_gammaln special_i0 special_i0e special_i1 special_i1e special_log1p special_log_ndtr special_log_softmax
+special_logit special_logsumexp special_multigammaln special_ndtr special_ndtri special_polygamma special_psi
+special_round special_sinc special_softmax special_xlogy special_zeta fft_hfft2 fft_hfftn fft_ihfft2 fft_ihfftn
+_fft_c2c _fft_c2r _fft_r2c _convolution _adaptive_avg_pool2d _adaptive_avg_pool3d _native_batch_norm_legit_no_training
+_safe_softmax _prelu_kernel _trilinear _euclidean_dist _logcumsumexp _unsafe_index _pad_circular _pad_enum
+nll_loss_forward nll_loss2d_forward log_sigmoid_forward
 """
 ALLOWED = frozenset(_WORDS.split())

@@ -283,4 +283,5 @@ def _pool(stage: Pool, x: torch.Tensor) -> torch.Tensor:
     if stage.window is None:
         dims = list(range(2, x.dim()))
         return x.amax(dims, keepdim=True) if stage.op == "max" else x.mean(dims, keepdim=True)
-    return _POOL[stage.op, n](x, stage.window, stage.stride or stage.window, stage.padding or (0,) * n)
+    apart = {"dilation": stage.dilation} if set(stage.dilation) - {1} else {}
+    return _POOL[stage.op, n](x, stage.window, stage.stride or stage.window, stage.padding or (0,) * n, **apart)

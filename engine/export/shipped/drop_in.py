@@ -7,6 +7,7 @@ For inference: results have no gradient. Under torch.compile, torch.export and o
 
 import contextlib
 import copy
+import dataclasses
 import functools
 import importlib
 import inspect
@@ -70,11 +71,13 @@ class _Calls:
 
     def __init__(self):
         self.bound, self.spec, self.settled, self.modal = {}, None, not WHOLE["settled"], False
+        self.plain = ()  # (place, value) of each leaf of forward's results that is no tensor
         self.names = (), False  # forward's parameters, and whether it takes others by name
 
     def __deepcopy__(self, memo):
         calls = _Calls()
         calls.spec, calls.settled, calls.modal, calls.names = self.spec, self.settled, self.modal, self.names
+        calls.plain = self.plain
         return calls
 
     def __reduce__(self):
@@ -92,7 +95,10 @@ class DropIn(torch.nn.Module):
         calls.modal = any(isinstance(m, _MODAL) for m in self.modules())
         if calls.settled:
             self._find_state()
-        calls.spec = _uncommon(spec) if spec is not None else _result_spec(self, _examples("meta"), {})
+        if spec is not None and spec.num_leaves == len(WHOLE["returned"]):
+            calls.spec = _uncommon(spec)
+        else:
+            calls.spec, calls.plain = _result_spec(self, _examples("meta"), {})
         forward(False)  # written now, since torch.compile does not trace the writing
 
     def _find_state(self):
@@ -104,7 +110,9 @@ class DropIn(torch.nn.Module):
     def forward(self, *inputs, **named):
         calls = self._ucutlass
         if calls.spec is _UNKNOWN and not torch.compiler.is_compiling():
-            calls.spec = _result_spec(self, *_pytree.tree_map_only(torch.Tensor, _on_meta, (inputs, named)))
+            leaves, how = _leaves((inputs, named))
+            meta = _pytree.tree_unflatten([_on_meta(x) if torch.is_tensor(x) else x for x in leaves], how)
+            calls.spec, calls.plain = _result_spec(self, *meta)
         if named or len(inputs) != _PLAIN or not all(isinstance(x, torch.Tensor) for x in inputs):
             inputs = _tensors_of(self, inputs, named)
         if calls.modal and self.training:
@@ -148,7 +156,10 @@ def drop_in(model, spec=None):
 
 def _shaped(calls, results):
     if calls.spec is not None and calls.spec is not _UNKNOWN:
-        return _pytree.tree_unflatten(list(results), calls.spec)
+        leaves = list(results)
+        for at, value in calls.plain:
+            leaves.insert(at, value)
+        return _pytree.tree_unflatten(leaves, calls.spec)
     return results[0] if len(results) == 1 else results
 
 
@@ -162,7 +173,7 @@ def _tensors_of(module, inputs, named):
             raise TypeError(f"forward of {type(module).__name__} got {name!r} {how}")
     arguments |= named
     inputs = [arguments[name] for name in dict.fromkeys((*names, *arguments)) if name in arguments]
-    leaves = _pytree.tree_leaves(inputs)
+    leaves = _leaves(inputs)[0]
     tensors = tuple(x for x in leaves if torch.is_tensor(x))
     if len(tensors) != WHOLE["arguments"]:
         raise TypeError(f"this module was optimised for {WHOLE['arguments']} tensors, not {len(tensors)}")
@@ -184,8 +195,8 @@ def _uncommon(spec):
 
 
 def _result_spec(module, inputs, named):
-    """How the original's forward returns its results, from a call of a copy on the meta device; _UNKNOWN if that
-    fails, for example because its tensors come in lists."""
+    """How the original's forward returns its results, and (place, value) of each that is no tensor, from a call of a
+    copy on the meta device; _UNKNOWN if that fails, for example because its tensors come in lists."""
     memo = {}
     for t in (*module.parameters(), *module.buffers()):
         memo[id(t)] = torch.empty_like(t, device="meta")
@@ -194,10 +205,24 @@ def _result_spec(module, inputs, named):
     try:
         with torch.no_grad(), torch.device("meta"):
             twin = copy.deepcopy(module, memo)
-            spec = _pytree.tree_flatten(super(DropIn, twin).forward(*inputs, **named))[1]
+            leaves, spec = _leaves(super(DropIn, twin).forward(*inputs, **named))
     except Exception:
-        return _UNKNOWN
-    return _uncommon(spec) if spec.num_leaves == len(WHOLE["returned"]) else _UNKNOWN
+        return _UNKNOWN, ()
+    plain = tuple((at, x) for at, x in enumerate(leaves) if not torch.is_tensor(x))
+    if len(leaves) - len(plain) != len(WHOLE["returned"]):
+        return _UNKNOWN, ()
+    return (spec if plain else _uncommon(spec)), plain
+
+
+def _leaves(result):
+    """torch.utils._pytree.tree_flatten, also into dataclasses that it does not know."""
+    while True:
+        leaves, spec = _pytree.tree_flatten(result)
+        unknown = {type(x) for x in leaves if dataclasses.is_dataclass(x)} - set(_pytree.SUPPORTED_NODES)
+        if not unknown:
+            return leaves, spec
+        for cls in unknown:
+            _pytree.register_dataclass(cls)
 
 
 def _on_meta(x):

@@ -275,11 +275,12 @@ def own_pool(rng: random.Random) -> Configuration:
     dtype, op, spatial = rng.choice(FLOATS), rng.choice(("max", "avg")), rng.choice((1, 2, 2, 3))
     space, whole = SPACE[spatial], rng.random() < 0.25
     window, padding = rng.choice((2, 3)), rng.choice((0, 1))
-    stride = rng.choice((1, 2))
-    out = [1] * spatial if whole else [(n + 2 * padding - window) // stride + 1 for n in space]
+    stride, apart = rng.choice((1, 2)), rng.choice((1, 2)) if op == "max" else 1
+    out = [1] * spatial if whole else [(n + 2 * padding - apart * (window - 1) - 1) // stride + 1 for n in space]
     e = rng.choice(("", "epilogue mish(acc)", "epilogue acc * 0.5"))
-    sizes = ((window,) * spatial, (stride,) * spatial, (padding,) * spatial)
-    where = "window global" if whole else "window {}  stride {}  padding {}".format(*map(_x, sizes))
+    sizes = [(n,) * spatial for n in (window, stride, padding, apart)]
+    where = "window global" if whole else "window {}  stride {}  padding {}".format(*map(_x, sizes[:3]))
+    where += f"  dilation {_x(sizes[3])}" if apart > 1 and not whole else ""
     body = f"  y§ = pool(x§) {{ op {op}  {where}  {e} }}"
     return Configuration("", "pool", (f"x§: {dtype}{[4, 32, *space]}",), body, ("y§", f"{dtype}{[4, 32, *out]}"))
 

@@ -256,6 +256,15 @@ def test_pools(rank):
         same(run(Pool(name="y", x=o("x"), op=op), x=x), whole)
 
 
+@pytest.mark.parametrize("rank", (1, 2, 3))
+def test_dilated_max_pools(rank):
+    x, fn = randn(2, 3, *[11, 13, 12][:rank]), getattr(F, f"max_pool{rank}d")
+    for window, stride, padding, dilation in ((3, 1, 1, 2), (2, 3, 0, 4), (4, 2, 2, 3), (1, 2, 0, 5)):
+        w, s, p, d = ((n,) * rank for n in (window, stride, padding, dilation))
+        stage = Pool(name="y", x=o("x"), op="max", window=w, stride=s, padding=p, dilation=d)
+        same(run(stage, x=x), fn(x, w, s, p, d))
+
+
 # ---- expressions
 
 

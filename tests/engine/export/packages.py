@@ -13,6 +13,29 @@ from engine.suite.cases import PROBLEMS, module_ids
 
 HEAD = "import torch\nfrom torch import nn\n\n\n"
 # cumsum stays PyTorch between two programs.
+STRUCTURED = (
+    HEAD.replace("import torch\n", "import dataclasses\nfrom typing import Any\n\nimport torch\n", 1)
+    + """@dataclasses.dataclass
+class Output:
+    y: Any
+    hidden: Any = None
+    steps: int = 0
+
+
+class Model(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.a = nn.Linear(64, 64)
+
+    def forward(self, x):
+        h = self.a(x)
+        return Output(torch.relu(h), steps=x.shape[0]), None, [h, "h"]
+
+
+def get_inputs():
+    return [torch.randn(32, 64)]
+"""
+)
 TWO_REGIONS = (
     HEAD
     + """class Model(nn.Module):

@@ -134,6 +134,16 @@ def test_tensors_in_a_list_arrive_and_results_in_a_dictionary_return(tmp_path):
             assert list(out) == ["0", "1"] and all(close(out[key], right[key]) for key in right)
 
 
+def test_results_in_a_dataclass_return_beside_plain_values(tmp_path):
+    package, original = exported(packages.STRUCTURED, tmp_path / "out")
+    model, (x,) = original.Model().eval(), original.get_inputs()
+    fast = copy.deepcopy(package.optimized(model))
+    with torch.no_grad():
+        (right, _, (h, _)), (out, nothing, (same, word)) = model(x), fast(x)
+    assert type(out) is type(right) and (out.hidden, out.steps, nothing, word) == (None, 32, None, "h")
+    assert close(out.y, right.y) and close(same, h)
+
+
 @pytest.mark.parametrize(
     ("call", "error", "words"),
     [

@@ -40,6 +40,9 @@ PROGRAMS = {
       h = conv2d(xt, wt) { padding 1x1  store f32 nchw  epilogue hardswish(acc + b[c]) }
       y = pool(h) { op max  window 2x2  epilogue mish(acc) }
       return y }""",
+    "dilated pool": """program p(x: f32[2, 4, 9, 12]) -> f32[2, 4, 4, 8] {
+      y = pool(x) { op max  window 3x3  stride 2x1  padding 1x0  dilation 2x2  epilogue relu(acc) }
+      return y }""",
     "transposed": """program p(x: f32[2, 4, 5, 5], w: f32[4, 8, 3, 3]) -> f32[2, 8, 10, 10] {
       xt = transform(x) { layout nhwc }
       wt = transform(w) { layout nhwc }

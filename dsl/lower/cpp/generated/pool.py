@@ -19,12 +19,13 @@ THREADS = 256
 
 @dataclass(frozen=True)
 class Window:
-    """One spatial axis: its coordinate's name, window, stride, padding, the source's length and stride."""
+    """One spatial axis: its coordinate's name, window, stride, padding, dilation, the source's length and stride."""
 
     coordinate: str
     window: int
     stride: int
     padding: int
+    dilation: int
     size: int
     step: int
 
@@ -70,6 +71,7 @@ def plan_pool(program: Program, stage: Pool, types: dict[str, TensorType]) -> Ow
     builder.reads(reader)
     n = rank - 2
     stride, padding = stage.stride or stage.window, stage.padding or (0,) * n
+    dilation = stage.dilation or (1,) * n
     source = types[stage.x.name]
     steps = source.strides[2:]
     moved = Access("x", x.dtype, (*x.strides[:2], *(s * t for s, t in zip(steps, stride, strict=True))))
@@ -85,8 +87,8 @@ def plan_pool(program: Program, stage: Pool, types: dict[str, TensorType]) -> Ow
         unroll //= 2
     wide = space.count >= 2**31
     windows = tuple(
-        Window(f"i{space.marks.index(f's{i}!')}", stage.window[i], stride[i], padding[i], source.shape[2 + i], steps[i])
-        for i in range(n)
+        Window(f"i{space.marks.index(f's{i}!')}", *sizes)
+        for i, sizes in enumerate(zip(stage.window, stride, padding, dilation, source.shape[2:], steps, strict=True))
     )
     reads = tuple(_read(a, width) for a in space.accesses if a.pointer in reader.names)
     names = ["x", *(r.pointer for r in reads), *(r.pointer for r in results)]

@@ -34,8 +34,7 @@ def plan(program: Program, stage: Pool) -> StagePlan:
     refuse_types(stage, types, names)
     if stage.window is None:
         return _global(program, stage, text, readings, outputs, names)
-    n = rank - 2
-    windows = Windows.of(x, y, stage.window, stage.stride or stage.window, stage.padding, (1,) * n)
+    windows = Windows.of(x, y, stage.window, stage.stride or stage.window, stage.padding, stage.dilation)
     if prod(y.shape) > MOST:
         raise Refusal("cute-size", f"{stage.name} has {y.elements:,} elements; a kernel counts {MOST:,}", None)
     inner = y.memory_order[-1]

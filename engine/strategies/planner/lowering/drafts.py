@@ -263,6 +263,7 @@ class Pooling(Draft):
     window: tuple[int, ...] | None = None
     stride: tuple[int, ...] = ()
     padding: tuple[int, ...] = ()
+    dilation: tuple[int, ...] = ()
 
     @property
     def sources(self) -> tuple[Source, ...]:

@@ -35,6 +35,7 @@ from engine.strategies.planner.lowering.drafts import (
     Rearrangement,
     Reduction,
     Source,
+    image_names,
     part_of,
     stage_of,
 )
@@ -344,7 +345,7 @@ class Build(Tensors):
         x = self._input(draft)
         stage = ir.Pool(
             name=self.lowered.names[i][0], x=Operand(x), op=draft.op, window=draft.window, stride=draft.stride,
-            padding=draft.padding, **self.tail(i, draft),
+            padding=draft.padding, dilation=draft.dilation, **self.tail(i, draft),
         )  # fmt: skip
         self.finish(i, draft, stage, self.types[x].layout)
 
@@ -358,4 +359,8 @@ class Build(Tensors):
     def _rearrangement(self, i: int, draft: Rearrangement) -> None:
         view = draft.x.shape if draft.permute else draft.shape
         x = self._input(draft)
+        if not draft.shape:  # a transform writes no scalar; the maximum of one element is the element
+            over = image_names(len(draft.x.shape))
+            self.finish(i, draft, ir.Reduce(self.lowered.names[i][0], Operand(x), op="max", over=over))
+            return
         self.transform(x, view=view, permute=draft.permute, to=self.stored(i), result=self.lowered.names[i][0])

@@ -222,8 +222,11 @@ class _Builder:
             "stride": list(stage.stride or stage.window),
             "padding": list(stage.padding or (0,) * n),
         }
-        sizes = zip(t.shape[2:], attrs["kernel_size"], attrs["stride"], attrs["padding"], strict=True)
-        shape = (*t.shape[:2], *((d + 2 * p - k) // s + 1 for d, k, s, p in sizes))
+        apart = stage.dilation or (1,) * n
+        if set(apart) != {1}:
+            attrs["dilation"] = list(apart)
+        sizes = zip(t.shape[2:], attrs["kernel_size"], attrs["stride"], attrs["padding"], apart, strict=True)
+        shape = (*t.shape[:2], *((d + 2 * p - a * (k - 1) - 1) // s + 1 for d, k, s, p, a in sizes))
         return self.expressions.emit(f"{stage.op}_pool{n}d", [x], TensorType(t.dtype, shape), attrs, fresh=True)
 
     def _transform(self, stage: Transform) -> None:

@@ -150,6 +150,17 @@ CASES = {
     "max_pool_3d": one(
         "x: f32[2, 4, 6, 8, 10]", "f32[2, 4, 3, 4, 5]", "y = pool(x) { op max  window 2x2x2  stride 2x2x2 }"
     ),
+    "max_pool_dilated_1d": one(
+        "x: f32[3, 5, 23]", "f32[3, 5, 19]", "y = pool(x) { op max  window 4  stride 1  padding 1  dilation 2 }"
+    ),
+    "max_pool_dilated_nhwc": one(
+        "x: f32[3, 16, 13, 14]", "f32[3, 16, 6, 5]",
+        NHWC + "  y = pool(t) { op max  window 3x2  stride 2x3  padding 1x1  dilation 2x3  store f32 nchw }",
+    ),
+    "max_pool_dilated_3d": one(
+        "x: f32[2, 3, 8, 9, 10], s: f32[3]", "f32[2, 3, 2, 3, 3]",
+        "y = pool(x) { op max  window 3x3x3  stride 2x2x2  padding 1x1x1  dilation 3x3x3  epilogue relu(acc) * s[c] }",
+    ),
     "wide_pool": one("x: f32[2, 3, 40, 41]", "f32[2, 3, 3, 3]", "y = pool(x) { op avg  window 13x13  stride 13x13 }"),
     "global_pool": one(X, "f32[4, 24, 1, 1]", "y = pool(x) { op avg  window global  epilogue relu(acc) }"),
     # direct convolutions

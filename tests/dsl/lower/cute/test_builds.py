@@ -69,7 +69,8 @@ for path in sys.argv[1:]:
 
 
 OWN_BUILT = ("map_full_f16", "nhwc_padded", "interleave", "rows_in_parts_argmax", "columns_in_parts", "softmax_held",
-             "layernorm_long", "avg_pool_padded_nhwc", "depthwise_stride", "wide_window")  # fmt: skip
+             "layernorm_long", "avg_pool_padded_nhwc",
+             "max_pool_dilated_1d", "max_pool_dilated_3d", "depthwise_stride", "wide_window")  # fmt: skip
 
 
 WATCHED = """program p(x: f32[200, 136], w: f32[136, 136], i: f32[1, 64, 9, 9], v: f32[72, 64, 3, 3],

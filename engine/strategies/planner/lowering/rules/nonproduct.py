@@ -86,12 +86,17 @@ def pool(walk: LoweringContext) -> Value:
         return walk.add(draft)
     window = _sizes(at.get("kernel_size"), n, 1)
     padding = _sizes(at.get("padding"), n, 0)
-    uneven = at.get("ceil_mode") or any(d != 1 for d in _sizes(at.get("dilation"), n, 1))
+    dilation, stride = _sizes(at.get("dilation"), n, 1), _sizes(at.get("stride") or window, n, 1)
+    axes = zip(x.shape[2:], window, stride, padding, dilation, strict=True)
+    whole = tuple((size + 2 * p - d * (w - 1) - 1) // s + 1 for size, w, s, p, d in axes)
+    cut = out.shape[2:] != whole  # ceil_mode: the last windows end outside
     counts = any(padding) and POOLS[op.op] == "avg" and at.get("count_include_pad") is False
-    if uneven or counts or at.get("divisor_override"):
+    if cut or counts or at.get("divisor_override"):
         raise walk.refuse(f"with {pointwise.describe(op)} is not covered yet")
-    stride = _sizes(at.get("stride") or window, n, 1)
-    draft = Pooling(out.shape, out.dtype, x=source, op=POOLS[op.op], window=window, stride=stride, padding=padding)
+    draft = Pooling(
+        out.shape, out.dtype, x=source, op=POOLS[op.op], window=window, stride=stride, padding=padding,
+        dilation=dilation,
+    )  # fmt: skip
     return walk.add(draft)
 
 

@@ -34,7 +34,10 @@ def product(walk: LoweringContext) -> Value:
     elif op.op == "linear":
         a, b, bias = (*args, None)[:3]
     elif op.op == "einsum":
-        a, b = _einsum(walk, args)
+        sides = _einsum(walk, args)
+        if sides is None:
+            return _contraction(walk, args)
+        a, b = sides
     else:
         a, b = args
     a, b = walk.leaf(a), walk.leaf(b)
@@ -134,8 +137,9 @@ def _vector(walk: LoweringContext, a: Leaf, b: Leaf, rows: int, k: int, n: int) 
     return walk.add(draft, walk.out().shape)
 
 
-def _einsum(walk: LoweringContext, args: list[Value]) -> tuple[Value, Value]:
-    """`...k,kn->...n` and `bmk,bkn->bmn`, with any letters and with either side's last axes swapped."""
+def _einsum(walk: LoweringContext, args: list[Value]) -> tuple[Value, Value] | None:
+    """`...k,kn->...n` and `bmk,bkn->bmn`, with any letters and with either side's last axes swapped; None for another
+    equation."""
     equation = str(walk.op.attrs.get("equation", "")).replace(" ", "")
     match = re.fullmatch(r"([a-z]+),([a-z]+)->([a-z]+)", equation, re.I)
     if match and len(args) == 2:
@@ -150,4 +154,62 @@ def _einsum(walk: LoweringContext, args: list[Value]) -> tuple[Value, Value]:
             if len(k) == 1 and m in left[-2:] and set(right[-2:]) == {n, *k}:
                 a, b = walk.leaf(args[0]), walk.leaf(args[1])
                 return a if left[-2] == m else a.swapped(), b if right[-1] == n else b.swapped()
-    raise walk.refuse(f'with "{equation}" is not covered yet; covered are products such as "bmk,kn->bmn"')
+    return None
+
+
+def _contraction(walk: LoweringContext, args: list[Value]) -> Result | Leaf:
+    """Any einsum of two tensors that is one product: each index is of a batch (in both and in the result), a row (in
+    the first), a column (in the second) or summed (in both). Sides that lie in another order are copied, and the result
+    is seen in the order of the equation."""
+    terms = _terms(str(walk.op.attrs.get("equation", "")), args)
+    refusal = walk.refuse(
+        f'with "{walk.op.attrs.get("equation", "")}" is not covered yet; covered are products such as "bmk,kn->bmn"'
+    )
+    if terms is None:
+        raise refusal
+    left, right, out = terms
+    batch = "".join(c for c in out if c in left and c in right)
+    m, n = ("".join(c for c in out if c in own and c not in other) for own, other in ((left, right), (right, left)))
+    k = "".join(c for c in left if c in right and c not in out)
+    kinds = (batch + m + k, left), (batch + k + n, right), (batch + m + n, out)
+    sizes = dict(zip(left, args[0].shape, strict=True))
+    whole = all(sizes.setdefault(c, d) == d for c, d in zip(right, args[1].shape, strict=True))
+    if not (m and n and k and whole) or any(sorted(a) != sorted(b) for a, b in kinds):
+        raise refusal
+    a, b = _arranged(walk, args[0], left, (batch, m, k)), _arranged(walk, args[1], right, (batch, k, n))
+    result = replace(_product(walk, a, b), shape=tuple(sizes[c] for c in batch + m + n))
+    if batch + m + n == out:
+        return result
+    leaf = walk.leaf(result)
+    return Leaf(leaf.source, leaf.base, tuple((batch + m + n).index(c) for c in out))
+
+
+def _terms(equation: str, args: list[Value]) -> tuple[str, str, str] | None:
+    """The indices of the two factors and of the result; those of an ellipsis are capital letters."""
+    ends = equation.replace(" ", "").split("->")
+    factors = ends[0].split(",")
+    if len(factors) != 2 or len(args) != 2 or any(isinstance(a, float) for a in args):
+        return None
+    rest = [c for c in "ABCDEFGHIJKLMNOPQRSTUVWXYZ" if c not in equation]
+    counts = [len(a.shape) - len(f.replace("...", "")) for f, a in zip(factors, args, strict=True)]
+    dots = "".join(rest[: max(counts)])
+    left, right = (f.replace("...", dots[len(dots) - n :]) for f, n in zip(factors, counts, strict=True))
+    if len(ends) > 1:
+        out = ends[1].replace("...", dots)
+    else:
+        out = dots + "".join(sorted(c for c in set(left + right) - set(dots) if (left + right).count(c) == 1))
+    fits = len(left) == len(args[0].shape) and len(right) == len(args[1].shape)
+    return (left, right, out) if fits and all(len(set(x)) == len(x) for x in (left, right, out)) else None
+
+
+def _arranged(walk: LoweringContext, value: Value, own: str, groups: tuple[str, str, str]) -> Leaf:
+    """A side of a product: its axes `own` in the order of `groups` (batch, then the two of the matrix), each of which
+    becomes one axis; a batch without axes is left out. The last two may lie swapped."""
+    leaf = walk.leaf(value)
+    sizes = dict(zip(own, leaf.shape, strict=True))
+    swapped = own == groups[0] + groups[2] + groups[1]
+    order = (groups[0], groups[2], groups[1]) if swapped else groups
+    leaf = Leaf(leaf.source, leaf.base, tuple(leaf.order[own.index(c)] for c in "".join(order)))
+    shape = tuple(prod(sizes[c] for c in group) for group in order if group)
+    leaf = walk.reshaped(leaf, shape)
+    return leaf.swapped() if swapped else leaf

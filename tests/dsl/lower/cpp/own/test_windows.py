@@ -1,6 +1,13 @@
 """pool and direct convolution: strides, paddings, dilations, groups, one to three axes."""
 
-from .emulated import agree
+import pytest
+
+from dsl.lower.cpp import lower
+from engine.build import toolchain
+from tests import compiled
+from tests.dsl.matrix.build import whole
+
+from .emulated import agree, program
 
 
 def test_pools(tmp_path):
@@ -22,6 +29,32 @@ def test_pools(tmp_path):
         }""",
         tmp_path,
     )
+
+
+DILATED = """program p(a: f32[2, 3, 23], b: f32[2, 3, 12, 14], c: f16[1, 2, 8, 9, 10], s: f32[3]) ->
+    (f32[2, 3, 19], f32[2, 3, 5, 5], f16[1, 2, 2, 3, 3], f32[2, 3, 8, 10], f32[2, 3, 4, 2]) {
+  a1 = pool(a) { op max window 4 stride 1 padding 1 dilation 2 }
+  b1 = pool(b) { op max window 3x2 stride 2x3 padding 1x1 dilation 2x3 epilogue relu(acc) * s[c] }
+  c1 = pool(c) { op max window 3x3x3 stride 2x2x2 padding 1x1x1 dilation 3x3x3 }
+  l = transform(b) { layout nhwc }
+  b2 = pool(l) { op max window 3x3 stride 1x1 dilation 2x2 store f32 nchw }
+  b3 = pool(b) { op max window 2x3 stride 3x4 dilation 1x4 }
+  return a1, b1, c1, b2, b3
+}"""
+
+
+def test_dilated_pools(tmp_path):
+    agree(DILATED, tmp_path)
+
+
+@pytest.mark.toolchain
+def test_dilated_pools_compile():
+    if not (tools := toolchain.find()).cpp:
+        pytest.skip("; ".join(tools.missing()))
+    source = lower(program(DILATED))
+    if compiled.wanted("cpp", {"dilated": source.text}, always=0):
+        whole(source)
+        compiled.compiled("cpp", source.text)
 
 
 def test_direct_convolutions(tmp_path):

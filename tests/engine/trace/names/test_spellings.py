@@ -8,7 +8,7 @@ import torch
 from engine.evaluate.candidate.aten import operation
 from engine.trace import capture
 from engine.trace.exported import export
-from engine.trace.spellings import BATCH_NORMS, composite, composites
+from engine.trace.names.spellings import BATCH_NORMS, composite, composites
 from sol.cost.ops import cost
 from sol.graph import Op, OpGraph
 

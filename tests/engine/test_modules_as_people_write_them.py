@@ -1,0 +1,39 @@
+"""Ways to write a module that PyTorch runs, and that tracing once missed: each ends with a verified program."""
+
+import pytest
+
+from tests.engine.test_bad_input import X, text
+from tests.engine.unbuilt import assert_judged_clean, session
+
+pytestmark = pytest.mark.usefixtures("full_sandbox")
+
+BATCH = """import dataclasses
+@dataclasses.dataclass
+class Batch:
+    x: torch.Tensor
+    scale: float = 2.0
+"""
+WRITTEN = {
+    "memory that is written before it is read": text(
+        "out = torch.empty(32, 128)\nout[:, :64] = self.l(x)\nout[:, 64:] = x\nreturn out"
+    ),
+    "a lazy layer": text("return self.lazy(x).relu()", init="self.lazy = nn.LazyLinear(48)"),
+    "a compiled child": text("return self.c(x)", init="self.c = torch.compile(nn.Sequential(self.l, nn.ReLU()))"),
+    "a compiled function": text("return f(self.l(x))").replace(
+        "class Model", "@torch.compile(mode='reduce-overhead')\ndef f(x):\n    return x.relu() * 2\nclass Model", 1
+    ),
+    "the data of an intermediate": text("y = self.l(x)\nreturn y.data + y.relu()"),
+    "a gradient in forward": text(
+        "with torch.enable_grad():\n    z = x.detach().requires_grad_(True)\n    e = self.l(z).pow(2).sum()\n"
+        "    (g,) = torch.autograd.grad(e, z)\nreturn x - 0.1 * g"
+    ),
+    "an input in a dataclass": text("return self.l(x.x) * x.scale", f"[Batch({X})]").replace(
+        "class Model", BATCH + "class Model", 1
+    ),
+    "masks by operators": text("keep = (x > 0) & ~(x > 1) | (x < -1)\nreturn self.l(x).swapaxes(0, 1), keep"),
+}
+
+
+@pytest.mark.parametrize("name", WRITTEN)
+def test_it_ends_with_a_verified_program(name):
+    assert_judged_clean(session(WRITTEN[name]))

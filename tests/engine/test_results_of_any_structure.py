@@ -1,0 +1,47 @@
+"""A module returns tensors in any structure, with plain values beside them."""
+
+import pytest
+
+from engine.trace import trace
+from tests.engine.test_bad_input import X, text
+from tests.engine.traced import in_copies
+from tests.engine.unbuilt import assert_judged_clean, session
+
+pytestmark = pytest.mark.usefixtures("full_sandbox")
+
+DATACLASS = """import dataclasses
+from typing import Any
+@dataclasses.dataclass
+class Output:
+    logits: torch.Tensor
+    hidden: Any = None
+    steps: int = 0
+"""
+
+
+def with_dataclass(forward: str) -> str:
+    source = text(forward)
+    return source.replace("class Model", DATACLASS + "class Model", 1)
+
+
+RETURNED = {
+    "a dataclass": with_dataclass("h = self.l(x)\nreturn Output(h.relu(), hidden=(h,), steps=3)"),
+    "a dataclass in a dictionary": with_dataclass("h = self.l(x)\nreturn {'a': Output(h.relu()), 'b': [h, None]}"),
+    "nothing beside tensors": text("h = self.l(x)\nreturn h.relu(), None, h"),
+    "numbers and words beside tensors": text("h = self.l(x)\nreturn x.shape[0], h.relu(), {'name': 'a', 'h': h}, 0.5"),
+}
+
+
+@pytest.mark.parametrize("name", RETURNED)
+def test_its_tensors_are_the_graph_s_outputs(name):
+    graph = in_copies(RETURNED[name]).graph
+    assert len(graph.outputs) == 2 and {op.op for op in graph.ops} == {"linear", "relu"}
+
+
+def test_a_session_on_it_ends_with_a_program():
+    assert_judged_clean(session(RETURNED["a dataclass"]))
+
+
+def test_the_second_tracer_leaves_plain_values_out():
+    scripted = text("return self.l(x), None, 2", f"[{X}]", init="self.l = torch.jit.script(nn.Linear(64, 64))")
+    assert len(trace(scripted).graph.outputs) == 1
