@@ -26,7 +26,7 @@ def test_a_choice_by_a_comparison():
 def test_a_mask_and_its_opposite_are_numbers():
     g, h = product()
     low, high = (g.op(name, [h], SHAPE, "bool", other=n) for name, n in (("gt", -1.0), ("lt", 1.0)))
-    both = g.op("__and__", [low, high], SHAPE, "bool")
+    both = g.op("bitwise_and", [low, high], SHAPE, "bool")
     other = g.op("bitwise_not", [both], SHAPE, "bool")
     y = g.op("mul", [h, g.op("to", [other], SHAPE, dtype="f32")], SHAPE)
     assert epilogue(g.graph(y)) == "acc * ((acc > -1.0) * (acc < 1.0) == 0.0)"

@@ -298,9 +298,8 @@ TRUTHS: dict[str, Callable[[list[Expr], Mapping[str, Any]], Expr | None]] = {
     "bitwise_not": _not,
     "logical_xor": _logic("ne"),
     "bitwise_xor": _logic("ne"),
-    "__xor__": _logic("ne"),
-    **dict.fromkeys(("logical_and", "bitwise_and", "__and__", "mul", "minimum"), _logic("mul")),
-    **dict.fromkeys(("logical_or", "bitwise_or", "__or__", "add", "maximum"), _logic("max")),
+    **dict.fromkeys(("logical_and", "bitwise_and", "mul", "minimum"), _logic("mul")),
+    **dict.fromkeys(("logical_or", "bitwise_or", "add", "maximum"), _logic("max")),
     "isnan": lambda xs, at: call("ne", xs[0], xs[0]),
     "where": _where,
     "masked_fill": _masked_fill,
@@ -322,7 +321,7 @@ def apply(op: Op, terms: list[Expr], truth: bool = False) -> Expr | None:
     if truth and op.op in CASTS:
         return _truth(terms[0])
     name = {"max": "maximum", "min": "minimum"}.get(op.op, op.op)
-    rule = TRUTHS.get(name if name in TRUTHS else name.rstrip("_")) if truth else OPS[name]
+    rule = TRUTHS.get(name.rstrip("_")) if truth else OPS[name]
     return _known(rule(terms, op.attrs)) if rule is not None else None
 
 
