@@ -8,6 +8,7 @@ from typing import Any
 
 from playground import conf
 from playground.access.requests import title_of
+from playground.language import topics
 
 PLACES = (("program", "dsl/examples", "*.ucutlass"), ("module", "engine/problems", "*.py"))
 # The examples that a first visitor sees, in this order: modules that the search covers, programs from short to rich.
@@ -19,13 +20,15 @@ FEATURED = {
 
 @functools.cache
 def all_examples(root: Path = conf.ROOT) -> list[dict[str, Any]]:
-    """[{id, kind, title, text, featured}]: programs first, in each kind the featured ones first, then by file name."""
+    """[{id, kind, title, name, topic, text, featured}]: programs first, in each kind the featured ones first, then by
+    file name. `title`: a sentence; `name`: a few words."""
     rows = []
     for kind, folder, pattern in PLACES:
         first = FEATURED[kind]
         paths = [path for path in (root / folder).glob(pattern) if not path.name.startswith("_")]
         for path in sorted(paths, key=lambda p: (first.index(p.stem) if p.stem in first else len(first), p.name)):
             text = path.read_text(encoding="utf-8")
+            names = {"name": topics.name_of(path.stem), "topic": topics.topic_of(path.stem)}
             row = {"id": path.stem, "kind": kind, "title": title_of(text, kind), "text": text}
-            rows.append(row | {"featured": path.stem in first})
+            rows.append(row | names | {"featured": path.stem in first})
     return rows

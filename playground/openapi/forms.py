@@ -92,6 +92,8 @@ class Example(Schema):
     id: str
     kind: Literal["module", "program"]
     title: str
+    name: str
+    topic: str
     text: str
     featured: bool
 

@@ -85,7 +85,7 @@ def test_examples_are_one_click_away(open_page, app):
     example = next(e for e in app.get("/api/examples")["examples"] if e["kind"] == "module")
     page.locator("#examples button").first.click()
     expect(page.locator("#editor .cm-content")).to_contain_text(example["text"].splitlines()[0])
-    expect(page.locator("#examples select option:checked")).to_have_text(example["title"])
+    expect(page.locator("#examples select option:checked")).to_have_text(example["name"])
 
 
 def test_all_examples_are_one_stop_of_the_tab_key(open_page, app):
@@ -94,7 +94,7 @@ def test_all_examples_are_one_stop_of_the_tab_key(open_page, app):
     modules = [e for e in app.get("/api/examples")["examples"] if e["kind"] == "module"]
     assert page.locator("#examples button").count() <= 8 < len(modules)
     last = modules[-1]
-    page.get_by_label("All examples").select_option(label=last["title"])
+    page.get_by_label("All examples").select_option(label=last["name"])
     expect(page.locator("#editor .cm-content")).to_contain_text(last["text"].splitlines()[0])
 
 
@@ -104,10 +104,13 @@ def test_the_list_of_examples_goes_by_arrow_keys(open_page, app):
     modules = [e for e in app.get("/api/examples")["examples"] if e["kind"] == "module"]
     expect(page.get_by_label("All examples")).to_be_visible()
     page.get_by_label("All examples").focus()  # which stands at the first one: the page begins with it
-    for i in range(1, 4):
+    text, featured = {e["name"]: e["text"] for e in modules}, [e["name"] for e in modules if e["featured"]]
+    names = page.locator("#examples option:not([value=''])").all_text_contents()
+    first = names.index(modules[0]["name"])
+    for name in names[first + 1 : first + 4]:
         page.keyboard.press("ArrowDown")
-        expect(page.locator("#editor .cm-content")).to_contain_text(modules[i]["text"].splitlines()[0])
-    expect(page.locator("#examples button[aria-pressed=true]")).to_have_count(1)
+        expect(page.locator("#editor .cm-content")).to_contain_text(text[name].splitlines()[0])
+        expect(page.locator("#examples button[aria-pressed=true]")).to_have_count(int(name in featured))
 
 
 def test_an_empty_budget_field_is_told_and_means_no_number(open_page):

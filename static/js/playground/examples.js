@@ -1,10 +1,11 @@
-// Example texts: a few as buttons, all in a list. Sixty buttons would be sixty stops of the Tab key.
+// Example texts: a few as buttons, all in a list by topic. Sixty buttons would be sixty stops of the Tab key.
 import { h } from "../page.js";
 
-/** A button's label: the title without its source, cut at a word. */
-export function short(title, most = 44) {
-  const bare = title.replace(/\s*\(suite59 [^)]*\)$/, "");
-  return bare.length <= most ? bare : `${bare.slice(0, bare.lastIndexOf(" ", most))}…`;
+/** [[topic, [[example, its place in `examples`]]]], the largest topic first and what has none last. */
+function byTopic(examples) {
+  const topics = new Map();
+  for (const [i, e] of examples.entries()) topics.set(e.topic, [...(topics.get(e.topic) ?? []), [e, i]]);
+  return [...topics].sort(([a, of], [b, others]) => (a === "Others") - (b === "Others") || others.length - of.length);
 }
 
 /** Fills `box` with `examples` (of one kind); `current` is the text in the editor. `choose(text, typing)` takes one;
@@ -23,13 +24,15 @@ export function drawExamples(box, examples, current, choose) {
       },
     },
     h("option", { value: "" }, `all ${examples.length}…`),
-    examples.map((e, i) => h("option", { value: i }, e.title)),
+    byTopic(examples).map(([topic, own]) =>
+      h("optgroup", { label: topic }, own.map(([e, i]) => h("option", { value: i, title: e.title }, e.name))),
+    ),
   );
   const buttons = examples
     .filter((e) => e.featured)
     .map((e) => [
       e.text,
-      h("button", { type: "button", title: e.title, onclick: () => take(e.text, true) }, short(e.title)),
+      h("button", { type: "button", title: e.title, onclick: () => take(e.text, true) }, e.name),
     ]);
   const mark = (text) => {
     const now = examples.findIndex((e) => e.text === text);
