@@ -50,7 +50,9 @@ def _kept(model: Any) -> Iterator[Any]:
             waiting += value
         elif isinstance(value, dict):
             waiting += value.values()
-        elif type(value).__module__ == type(model).__module__ and not isinstance(value, (type, torch.nn.Module)):
+        elif type(value).__module__ == type(model).__module__ != "builtins" and not isinstance(
+            value, (type, torch.nn.Module)
+        ):
             waiting += getattr(value, "__dict__", {}).values()
 
 
