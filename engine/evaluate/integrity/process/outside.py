@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from engine.evaluate.integrity.process.entries import LIBRARY
 
 FAULTS = ("SIGSEGV", "SIGBUS", "SIGTRAP", "SIGILL", "SIGALRM", "SIGVTALRM", "SIGPROF")
+LOOKS = 8  # within the second of these times
 REST, WATCHED = 0.03, 0.08  # seconds: threads of OpenMP may spin for a while after their work
 BUSY = 0.25  # of one core; threads that wait use less
 
@@ -47,9 +48,12 @@ def look(pids: list[int]) -> Sight:
 def busy(pids: list[int]) -> float:
     """The share of one core that these processes ask for while nobody asks them anything."""
     time.sleep(REST)
-    before, began = _spent(pids), time.monotonic()
-    time.sleep(WATCHED)
-    return (_spent(pids) - before) / (time.monotonic() - began)
+    before, began, ready = _spent(pids), time.monotonic(), 0
+    for _ in range(LOOKS):
+        time.sleep(WATCHED / LOOKS)
+        ready += _ready(pids)
+    # The kernel books what a thread has waited when it runs next, which on a busy machine may be after this look.
+    return max((_spent(pids) - before) / (time.monotonic() - began), ready / LOOKS)
 
 
 def _libraries(pid: int) -> set[str]:
@@ -71,6 +75,17 @@ def _status(pid: int) -> tuple[int, int]:
             elif line.startswith("Threads:"):
                 threads = int(line.split()[1])
     return caught, threads
+
+
+def _ready(pids: list[int]) -> int:
+    """How many threads of these processes run or wait for a core."""
+    ready = 0
+    for pid in pids:
+        with contextlib.suppress(OSError):
+            for task in os.listdir(f"/proc/{pid}/task"):
+                with contextlib.suppress(OSError), open(f"/proc/{pid}/task/{task}/stat") as f:
+                    ready += f.read().rpartition(")")[2].split()[:1] == ["R"]
+    return ready
 
 
 def _spent(pids: list[int]) -> float:
