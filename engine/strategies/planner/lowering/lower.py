@@ -177,12 +177,11 @@ def not_in_float64(graph: OpGraph) -> None:
     floats = {graph.tensors[n].dtype for op in graph.live for n in op.outputs} & {"f64", *NATIVE}
     if floats == {"f64"}:
         line = next((op.line for op in graph.live if graph.tensors[op.outputs[0]].dtype == "f64"), None)
-        raise SessionRefused(
-            "element_type",
+        reason = (
             f"The module computes in float64, and programs compute in {FLOATS}. Make its parameters and inputs "
-            "float32: .float(), and no dtype=torch.float64 in get_inputs().",
-            line,
+            "float32: .float(), and no dtype=torch.float64 in get_inputs()."
         )
+        raise SessionRefused("element_type", reason, line)
 
 
 def _value(walk: LoweringContext) -> Value:
@@ -218,6 +217,8 @@ def has_rule(op: Op, graph: OpGraph) -> bool:
     """Return False for an operation of a graph that no program can hold."""
     if op.name in vanishing(graph) or op.name in attentions.attended(graph):
         return True
+    if op.op in pointwise.CONSTANTS:  # a term of the operations that read it
+        return any(_rule(reader) is _pointwise for name in op.outputs for reader in graph.readers.get(name, ()))
     return op.op in (*IDENTITIES, *COMPOSITES, *SLICES, *GATES) or _rule(op) is not None
 
 
