@@ -218,7 +218,7 @@ def has_rule(op: Op, graph: OpGraph) -> bool:
     if op.name in vanishing(graph) or op.name in attentions.attended(graph):
         return True
     if op.op in pointwise.CONSTANTS:  # a term of the operations that read it
-        return any(_rule(reader) is _pointwise for name in op.outputs for reader in graph.readers.get(name, ()))
+        return any(has_rule(reader, graph) for name in op.outputs for reader in graph.readers.get(name, ()))
     return op.op in (*IDENTITIES, *COMPOSITES, *SLICES, *GATES) or _rule(op) is not None
 
 
