@@ -139,15 +139,11 @@ def _elu(xs: list[Expr], at: Mapping) -> Expr | None:
     return Call("elu", (xs[0], Number(float(at.get("alpha", 1.0))))) if plain else None
 
 
-def _min_max(fn: str) -> Callable[[list[Expr], Mapping], Expr | None]:
+def _with_other(fn: str) -> Callable[[list[Expr], Mapping], Expr | None]:
     return lambda xs, at: Call(fn, (xs[0], other)) if (other := _other(xs, at)) is not None else None
 
 
 # ---- comparisons and choices: 1 or 0, and true is what is not 0 ----
-
-
-def _compared(fn: str) -> Callable[[list[Expr], Mapping], Expr | None]:
-    return lambda xs, at: call(fn, xs[0], other) if (other := _other(xs, at)) is not None else None
 
 
 def _truth(x: Expr) -> Expr:
@@ -259,10 +255,8 @@ OPS: dict[str, Callable[[list[Expr], Mapping[str, Any]], Expr | None]] = {
     "rsqrt": lambda xs, at: Call("div", (Number(1.0), Call("sqrt", (xs[0],)))),
     "triu": _call("triu", ("diagonal", 0)),
     "tril": _call("tril", ("diagonal", 0)),
-    "minimum": _min_max("min"),
-    "maximum": _min_max("max"),
-    "where": _where,
-    "masked_fill": _masked_fill,
+    "minimum": _with_other("min"),
+    "maximum": _with_other("max"),
     "sign": lambda xs, at: call("sub", call("gt", xs[0], Number(0.0)), call("lt", xs[0], Number(0.0))),
     "threshold": lambda xs, at: call(
         "where", call("le", xs[0], _limit("threshold", 0.0, at)), _limit("value", 0.0, at), xs[0]
@@ -293,7 +287,7 @@ OPS: dict[str, Callable[[list[Expr], Mapping[str, Any]], Expr | None]] = {
 }
 # Operations whose result is of booleans. PyTorch's + of two booleans is `or`.
 TRUTHS: dict[str, Callable[[list[Expr], Mapping[str, Any]], Expr | None]] = {
-    **{fn: _compared(fn) for fn in COMPARISONS},
+    **{fn: _with_other(fn) for fn in COMPARISONS},
     "logical_not": _not,
     "bitwise_not": _not,
     "logical_xor": _logic("ne"),
