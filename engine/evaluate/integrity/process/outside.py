@@ -10,12 +10,14 @@ import contextlib
 import os
 import signal
 import time
+from collections.abc import Iterator
 from dataclasses import dataclass
+from pathlib import Path
 
 from engine.evaluate.integrity.process.entries import LIBRARY
 
 FAULTS = ("SIGSEGV", "SIGBUS", "SIGTRAP", "SIGILL", "SIGALRM", "SIGVTALRM", "SIGPROF")
-LOOKS = 8  # within the second of these times
+LOOKS = 8  # at the threads, within WATCHED
 REST, WATCHED = 0.03, 0.08  # seconds: threads of OpenMP may spin for a while after their work
 BUSY = 0.25  # of one core; threads that wait use less
 
@@ -79,24 +81,22 @@ def _status(pid: int) -> tuple[int, int]:
 
 def _ready(pids: list[int]) -> int:
     """How many threads of these processes run or wait for a core."""
-    ready = 0
-    for pid in pids:
-        with contextlib.suppress(OSError):
-            for task in os.listdir(f"/proc/{pid}/task"):
-                with contextlib.suppress(OSError), open(f"/proc/{pid}/task/{task}/stat") as f:
-                    ready += f.read().rpartition(")")[2].split()[:1] == ["R"]
-    return ready
+    return sum(text.rpartition(")")[2].split()[:1] == ["R"] for text in _of_threads(pids, "stat"))
 
 
 def _spent(pids: list[int]) -> float:
     """Seconds that all threads of these processes have run or waited for a core, because the machine may be busy."""
     total = 0
+    for text in _of_threads(pids, "schedstat"):
+        with contextlib.suppress(ValueError):
+            total += sum(map(int, text.split()[:2]))
+    return total / 1e9
+
+
+def _of_threads(pids: list[int], name: str) -> Iterator[str]:
+    """The text of this file in /proc, of each thread that there still is."""
     for pid in pids:
         with contextlib.suppress(OSError):
             for task in os.listdir(f"/proc/{pid}/task"):
-                with (
-                    contextlib.suppress(OSError, ValueError, IndexError),
-                    open(f"/proc/{pid}/task/{task}/schedstat") as f,
-                ):
-                    total += sum(map(int, f.read().split()[:2]))
-    return total / 1e9
+                with contextlib.suppress(OSError):
+                    yield Path(f"/proc/{pid}/task/{task}/{name}").read_text(errors="replace")  # a thread names itself
