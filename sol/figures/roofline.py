@@ -108,13 +108,14 @@ def roofline(
     x_range, y_range = (rounded_log10(x0), rounded_log10(x1)), (rounded_log10(y0), rounded_log10(y1))
     columns = [rounded_log10(p.intensity) for p in points if p.intensity > 0]
     flat = [rounded_log10(v / 1e12) for r in roofs for v in (r.peak, r.ceiling) if v]
-    beside = [(note["y"], note["text"].count("<br>") + 1) for note in _peaks(roofs)]
+    peaks = _peaks(roofs)
+    beside = [(note["y"], note["text"].count("<br>") + 1) for note in peaks]
     names = _names([p for p in inside if p.marker == "baseline"], y_range)
     figure_layout = layout(
         "roofline",
         axis("FLOP per byte", type="log", range=list(x_range), **ticks(x0, x1, (1,))),
         axis("TFLOP/s", type="log", range=list(y_range), **_few(ticks(y0, y1), ticks(y0, y1, (1,)))),
-        margin={"r": 74}, annotations=[*_peaks(roofs), *place(names, columns, x_range, y_range, flat, beside)],
+        margin={"r": 74}, annotations=[*peaks, *place(names, columns, x_range, y_range, flat, beside)],
     )  # fmt: skip
     practice = any(r.ceiling for r in roofs)
     caption = f"On {title}. Solid: published roofs.{' Dotted: rates reached in practice.' * practice}"

@@ -26,7 +26,7 @@ export function misplaced(kind, text) {
 
 /** The first mistake among the choices: {message, fix, field}, or null. */
 export function badChoice(state) {
-  const most = { ...Object.fromEntries(Object.entries(BUDGET).map(([name, row]) => [name, row.most])) };
+  const most = Object.fromEntries(Object.entries(BUDGET).map(([name, row]) => [name, row.most]));
   if (boot.limits?.trials) most.trials = boot.limits.trials;
   for (const [field, { label, example, least, whole, unit }] of Object.entries(BUDGET)) {
     const n = state[field];
