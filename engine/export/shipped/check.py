@@ -128,7 +128,7 @@ class Original:
     """The module with its inputs; after `run` also what is right, and PyTorch's own error in the program's class."""
 
     def __init__(self, torch, program, path, device="cuda"):
-        self.torch, self.program = torch, program
+        self.torch, self.program, self.device = torch, program, device
         names = {"__name__": "module"}
         exec(compile(path.read_text(encoding="utf-8"), str(path), "exec"), names)
         with torch.device(device):
@@ -165,7 +165,9 @@ class Original:
         if dtype is not None:
             model = copy.deepcopy(model).to(dtype)
             inputs = [x.to(dtype) if torch.is_tensor(x) and x.is_floating_point() else x for x in inputs]
-        return self.results(model, model(*inputs), inputs)
+        with torch.device(self.device):  # as in a session: a tensor that forward makes is made there
+            out = model(*inputs)
+        return self.results(model, out, inputs)
 
     def results(self, model, out, inputs):
         """The tensors that a call returned, then those that it wrote."""

@@ -5,7 +5,9 @@ Without a GPU: modules and inputs are made on the `meta` device, which has shape
 
 import contextlib
 import importlib.util
+import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -16,6 +18,8 @@ from engine.export import Exported, package, write  # noqa: E402
 from engine.export.history import places  # noqa: E402
 from engine.strategies.planner.lowering.lower import lower  # noqa: E402
 from tests.engine.export.packages import SUITE  # noqa: E402
+
+SHIPPED = Path(package.__file__).parent / "shipped"
 
 
 @contextlib.contextmanager
@@ -52,3 +56,34 @@ def test_every_parameter_is_bound_to_the_tensor_that_the_planner_meant(name, gra
                     assert x is original.inputs[graph.inputs.index(b.tensor)], b
             shapes = [tuple(x.shape) for x in original.bind()]
             assert shapes == [shape for _, shape, _ in program.PARAMETERS]
+
+
+MAKES_ONE = """\
+import torch
+from torch import nn
+
+
+class Model(nn.Module):
+    def forward(self, x):
+        return x * torch.tensor([1.5, 2.0])
+
+
+def get_inputs():
+    return [torch.randn(3, 2)]
+"""
+
+
+CALLED = """\
+import sys, torch
+from pathlib import Path
+import check
+print([y.device.type for y in check.Original(torch, None, Path(sys.argv[1]), device="meta").called()])
+"""
+
+
+def test_a_tensor_that_forward_makes_is_made_where_the_module_is(tmp_path):
+    """In a process of its own, because the check sets whether PyTorch uses TF32."""
+    path = tmp_path / "module.py"
+    path.write_text(MAKES_ONE, encoding="utf-8")
+    done = subprocess.run([sys.executable, "-c", CALLED, path], cwd=SHIPPED, capture_output=True, text=True)
+    assert done.stdout == "['meta']\n", done.stderr
