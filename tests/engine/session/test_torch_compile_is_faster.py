@@ -35,5 +35,10 @@ def test_the_end_names_it_where_it_is_faster_in_the_class_or_a_finer_one(baselin
     assert ("is faster in tf32: " in words) is said_faster
 
 
+def test_its_ratio_is_said_beside_its_time_since_a_time_of_another_run_may_be_longer():
+    words = end(compiled("compile_tf32", "tf32", 0.45, 0.5, "eager_tf32"))
+    assert words.endswith("torch.compile (TF32) is faster in tf32: 0.45 ms measured, 2.00x PyTorch eager (TF32).")
+
+
 def test_without_its_time_nothing_is_said_of_it():
     assert "torch.compile" not in end()
