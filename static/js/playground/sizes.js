@@ -70,8 +70,10 @@ export class Sizes {
     }
     const pick = h("select", { id: "size-name", name: "size" },
       sizes.map((size, i) => h("option", { value: i }, `${size.name} = ${size.value}`)));
-    const list = h("input", { id: "size-values", inputmode: "numeric", autocomplete: "off", value: around(sizes[0].value).join(", ") });
-    pick.addEventListener("change", () => { list.value = around(sizes[pick.value].value).join(", "); });
+    const list = h("input", { id: "size-values", inputmode: "numeric", autocomplete: "off" });
+    const propose = () => { list.value = around(sizes[pick.value].value).join(", "); };
+    pick.addEventListener("change", propose);
+    propose();
     const state = h("p", { class: "help", role: "status", id: "size-state" });
     const rows = h("div", { id: "size-table", class: "limit-tables" });
     const form = h("form", { class: "sizes", id: "sizes" },
@@ -99,12 +101,13 @@ export class Sizes {
     const own = (this.own = new AbortController());
     const classes = reading.limits.map((limit) => limit.cls);
     const body = h("tbody");
-    rows.replaceChildren(h("div", { class: "wide", tabindex: "0", role: "group", "aria-label": "The limit at other sizes" },
-      h("table", {}, h("caption", {}, `On ${reading.gpu}: the limit, and how many times it PyTorch takes as our model predicts it`),
-        h("thead", {}, h("tr", {}, h("th", { scope: "col" }, size.name),
-          classes.map((cls) => h("th", { scope: "col", class: "num" }, className(cls))),
-          h("th", { scope: "col" }, h("span", { class: "sr" }, "Text")))),
-        body)));
+    const caption = `On ${reading.gpu}: the limit, and how many times it PyTorch takes as our model predicts it`;
+    const head = h("tr", {}, h("th", { scope: "col" }, size.name),
+      classes.map((cls) => h("th", { scope: "col", class: "num" }, className(cls))),
+      h("th", { scope: "col" }, h("span", { class: "sr" }, "Text")));
+    rows.replaceChildren(
+      h("div", { class: "wide", tabindex: "0", role: "group", "aria-label": "The limit at other sizes" },
+        h("table", {}, h("caption", {}, caption), h("thead", {}, head), body)));
     for (const [i, value] of values.entries()) {
       state.textContent = `Reading ${size.name} = ${value}, ${i + 1} of ${values.length} …`;
       const changed = withSize(text, size, value);
