@@ -5,7 +5,7 @@ playground.html   boot = {fork: null | FORK, examples, engines, queued, limits, 
                   seen = the card of a recorded search (playground.gallery.cards), None where none is loaded
                   FORK = {id, title, spec, text, source_kind, refused?: {reason, line}}
 session.html      boot = {session: as GET /api/sessions/<id>, view_url, ws_path, words, control: null | {token, url,
-                   pinned}, texts, sentences}; card = {url, image, text}
+                   pinned}, texts, sentences, again: null | {of, title, trials}}; card = {url, image, text}
 language.html     sections, groups: as playground.language.reference gives them; language_word.html: a code's or a
 word's page
 error.html        status, title, text
@@ -34,7 +34,7 @@ from playground.gallery import cards as gallery_cards
 from playground.language import examples, reference
 from playground.learn.writing.reader import LANGUAGES
 from playground.models import Session
-from playground.sharing import cards, session_words, snapshots
+from playground.sharing import again, cards, session_words, snapshots
 from playground.words import writer
 
 SHOWN_FIRST = "linear_div_gelu.jsonl"  # the recording beside the editor: a whole search, measured, with both stop rules
@@ -104,11 +104,20 @@ def _session(
         "control": {"token": token, "url": request.build_absolute_uri(), "pinned": session.pinned} if token else None,
         "texts": session_words.texts(language),
         "sentences": session_words.sentences(language),
+        "again": again.runs_of(session),
     }
     card = {"url": url, "image": request.build_absolute_uri(reverse("card", args=[session.id]))}
     card["text"] = cards.sentence(session)
     good, runs = snapshots.runs_of(session)
-    context = {"boot": boot, "session": boot["session"], "card": card, "runs": runs, "page_language": language}
+    context = {
+        "boot": boot,
+        "offers_again": again.offered(session),
+        "session": boot["session"],
+        "card": card,
+        "runs": runs,
+        "page_language": language,
+    }
+    context["offers_again"] = again.offered(session)
     asks = any(s["name"] == session.spec.get("strategy") and s["asks"] for s in strategies())
     context |= {"owner": bool(token), "framed": framed, "writes": asks and session.state != Session.ENDED}
     end = session.summary.get("end") or {}
@@ -155,7 +164,7 @@ def fork(request: HttpRequest, session_id: str) -> HttpResponse:
     prefill = {
         "id": session.id,
         "title": session.title,
-        "spec": {k: v for k, v in session.spec.items() if k != "source"},
+        "spec": again.forked(session.spec),
         "text": session.spec["source"],
         "source_kind": session.spec["source_kind"],
     }

@@ -110,16 +110,16 @@ def reproduce(args: argparse.Namespace, device: str) -> int:
     if args.check:
         return 0
     from engine import progress  # after the check, which needs none of these
-    from engine.record import rerun
+    from engine.record import comparison, rerun
 
-    trials = [args.trial] if args.trial is not None else rerun.best_trials(record)
+    trials = [args.trial] if args.trial is not None else comparison.best_trials(record)
     if not trials:
         raise BadRecord("no trial of the record has a time")
     with progress.Display(sys.stderr) as display:
         outcomes = rerun.rerun(record, device, trials, display.show)
     for o in outcomes:
         print(f"trial {o.trial}: {o.verdict}. {o.why[:1].upper()}{o.why[1:].rstrip('.')}.")
-    run = rerun.plain(outcomes, device, datetime.now(UTC).isoformat(timespec="seconds"))
+    run = comparison.plain(outcomes, device, datetime.now(UTC).isoformat(timespec="seconds"))
     good, comparable = counted({"reproductions": [*runs, run]})
     print(f"independent runs: {good} of {comparable} reproduced it")
     if token:

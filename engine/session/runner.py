@@ -205,7 +205,7 @@ class _Session:
         yield from self.emit(
             events.SessionStarted(
                 spec.title or UNTITLED, events.blob_name(spec.source), spec.source_kind, described, spec.strategy,
-                list(spec.classes), spec.budget, spec.seed, spec.algebraic, spec.options.model_dump(mode="json"),
+                list(spec.classes), spec.budget, spec.seed, spec.algebraic, spec.options.logged(),
             ),
             spec.source,
         )  # fmt: skip

@@ -157,7 +157,8 @@ class SpecFields(BaseModel):
     def _strategy(cls, value: str) -> str:
         names = registry.available()
         if value not in names:
-            raise ValueError(f"{short(value)} is not one of {', '.join(names)}")
+            chosen = ", ".join(name for name, s in names.items() if s.by_hand)
+            raise ValueError(f"{short(value)} is not one of {chosen}")
         return value
 
     @field_validator("options", mode="before")
@@ -315,8 +316,8 @@ def _option_values(option: dict[str, Any]) -> str:
     low, high = option["low"], option["high"]
     if option["kind"] == "choice":
         return f"one of {', '.join(map(str, option['choices']))}"
-    if option["kind"] == "text":
-        return "a text"
+    if option["kind"] in ("text", "list"):
+        return f"a {option['kind']}"
     return "a whole number" + (f" from {low}" if low is not None else "") + (f" to {high}" if high is not None else "")
 
 
@@ -348,17 +349,18 @@ def short(value: Any, most: int = 40) -> str:
 
 
 def strategies() -> list[dict[str, Any]]:
-    """The strategies for the page: [{name, title, about, asks, options: [{name, about, default, kind, choices, low,
-    high}]}]; `asks`: it needs a model; `kind` is text | number | choice | flag."""
+    """The strategies that a person may choose: [{name, title, about, asks, options: [{name, about, default, kind,
+    choices, low, high}]}]; `asks`: it needs a model; `kind` is text | number | choice | flag."""
     return [
         {"name": s.name, "title": s.title, "about": s.about, "asks": s.asks, "options": _options_of(s)}
         for s in registry.available().values()
+        if s.by_hand
     ]
 
 
 def _options_of(strategy: type[Strategy]) -> list[dict[str, Any]]:
     schema = strategy.Options.model_json_schema()
-    kinds = {"integer": "number", "boolean": "flag"}
+    kinds = {"integer": "number", "boolean": "flag", "array": "list"}
     return [
         {
             "name": name, "about": field.get("description", ""), "default": field.get("default"),

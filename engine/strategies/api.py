@@ -288,6 +288,10 @@ class Options(BaseModel):
 
     model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
 
+    def logged(self) -> dict[str, Any]:
+        """The options as the log has them, without long texts."""
+        return self.model_dump(mode="json")
+
 
 class Strategy:
     """Base of all strategies. The registry (engine.strategies.registry) finds one in each module or package of
@@ -295,7 +299,8 @@ class Strategy:
 
     Declared abilities: `forms`, the forms of its candidates; `programs`: it needs a problem that is, at least in part,
     a program of the language (a session on another problem is refused); `remembers`: it reads and writes memory of
-    other problems; `receives`: the owner's tries wait for its Receive; `asks`: it needs a model.
+    other problems; `receives`: the owner's tries wait for its Receive; `asks`: it needs a model; `by_hand`: a
+    person may choose it from the list of strategies.
     """
 
     name: ClassVar[str] = ""
@@ -307,6 +312,7 @@ class Strategy:
     remembers: ClassVar[bool] = False
     receives: ClassVar[bool] = False
     asks: ClassVar[bool] = False
+    by_hand: ClassVar[bool] = True
 
     def __init__(self, options: Options | None = None):
         self.options = options if options is not None else self.Options()

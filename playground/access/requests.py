@@ -7,7 +7,7 @@ from typing import Any
 
 from engine.llm import settings as models
 from engine.session.fold.profile import NO_TIME
-from engine.session.spec import MAX_TRIALS, UNTITLED, BadSpec, SessionSpec, SpecFields
+from engine.session.spec import MAX_TRIALS, UNTITLED, BadSpec, SessionSpec, SpecFields, strategies
 from engine.session.titles import LONGEST, first_sentence, opening_text
 from playground import conf
 from playground.access.answers import Refused
@@ -51,6 +51,14 @@ def spec_of(asked: SpecFields) -> dict[str, Any]:
     limit_text(asked.source)
     title = asked.title.strip() or title_of(asked.source, asked.source_kind)
     return _checked({**asked.to_dict(), "title": title}).to_dict()
+
+
+def by_hand(strategy: str) -> None:
+    """Raise Refused(422) for a strategy that no person may choose."""
+    chosen = [one["name"] for one in strategies()]
+    if strategy not in chosen:
+        error = f"strategy: {strategy!r} begins with the button on the page of an ended session."
+        raise Refused(422, error, f"Write one of {', '.join(chosen)}.", field="strategy")
 
 
 def endpoints() -> tuple[str, ...]:

@@ -52,15 +52,23 @@ def find(address: str, session_id: str) -> Session:
     return session
 
 
-def start(caller: Caller, asked: SpecFields) -> tuple[Session, str]:
-    """A new session in the queue, and its control token. Raises Refused."""
-    limited(limits.sessions, caller.keys, "sessions", count=False)  # before the text is read
+def may_start(caller: Caller) -> None:
+    """Raise Refused if the caller may start no session now."""
+    limited(limits.sessions, caller.keys, "sessions", count=False)
     requests.room_in_queue(caller.origin)
+
+
+def start(caller: Caller, asked: SpecFields, provenance: dict[str, Any] | None = None) -> tuple[Session, str]:
+    """A new session in the queue, and its control token. `provenance`: what the server knows of it, if it and no person
+    chose the candidates. Raises Refused."""
+    may_start(caller)  # before the text is read
+    if provenance is None:
+        requests.by_hand(asked.strategy)
     spec = requests.spec_of(asked)
     token, digest = tokens.new()
     session = Session(
         title=spec["title"], spec=spec, device=spec["device"], control_hash=digest, origin=caller.origin,
-        owner=caller.owner, own_key=bool(spec["endpoint"]),
+        owner=caller.owner, own_key=bool(spec["endpoint"]), provenance=provenance or {},
     )  # fmt: skip
     with transaction.atomic():  # on SQLite one at a time, so that parallel requests do not pass the limit
         requests.room_in_queue(caller.origin)

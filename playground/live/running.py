@@ -25,6 +25,7 @@ from playground.live.connections import AWAY
 from playground.live.keys import Postbox
 from playground.live.mailbox import Control, Leaving, Mailbox
 from playground.models import Blob, Session
+from playground.sharing import again
 
 logger = logging.getLogger(__name__)
 
@@ -119,7 +120,8 @@ class Running:
                     raise log.LeaseLost(lease.session_id)
                 handled = control.handled(emitted.event)
                 control.active()
-                log.append(lease, [(emitted.event, emitted.blobs)], t=emitted.t, handled=handled)
+                with again.attached(session, emitted.event):
+                    log.append(lease, [(emitted.event, emitted.blobs)], t=emitted.t, handled=handled)
                 self.settled = self.settled or isinstance(emitted.event, events.TrialProposed)
                 self.advanced = self.advanced or emitted.event.KIND not in log.BESIDE
                 ended = isinstance(emitted.event, events.SessionEnded)

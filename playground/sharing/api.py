@@ -13,8 +13,8 @@ from engine import record as records
 from playground.access import limits, owners, sessions
 from playground.access.answers import Refused
 from playground.models import Session, Snapshot
-from playground.openapi.forms import json_of
-from playground.sharing import notes, snapshots
+from playground.openapi.forms import SessionMade, json_of
+from playground.sharing import again, notes, snapshots
 
 router = Router(tags=["sharing"])
 Body = ConfigDict(extra="forbid", strict=True)
@@ -66,6 +66,27 @@ class Runs(Schema):
 
     reproduced: int
     runs: int
+
+
+class AgainOf(Schema):
+    """`verdict`: one of engine.record.VERDICTS; `recorded`, `again`: the time, ratio and interval in each."""
+
+    trial: int
+    verdict: Literal[records.VERDICTS]
+    why: str
+    recorded: dict[str, Any]
+    again: dict[str, Any]
+
+
+class AgainOut(Schema):
+    """`of`: the id of the original, "" if it is deleted; `verdict`: the worst of the trials."""
+
+    of: str
+    title: str
+    when: str
+    device: str
+    verdict: Literal[records.VERDICTS]
+    trials: list[AgainOf]
 
 
 class PinIn(Schema):
@@ -122,6 +143,29 @@ def attach(request: HttpRequest, snapshot_id: str, asked: RunIn, x_control_token
     sessions.limited(limits.commands, [row.session_id], "runs")
     good, runs = snapshots.attach(row, asked.dict())
     return Status(201, {"reproduced": good, "runs": runs})
+
+
+@router.post(
+    "/sessions/{session_id}/again", response={201: SessionMade},
+    summary="Run the best trials of an ended session again",
+    description="A new session tries its candidates with fresh inputs and searches nothing. Whoever has the link may.",
+)  # fmt: skip
+def run_again(request: HttpRequest, session_id: str):
+    session = sessions.find(limits.address(request), session_id)
+    return Status(201, sessions.links(request, *again.start(owners.caller(request), session)))
+
+
+@router.get(
+    "/sessions/{session_id}/again", response=AgainOut, summary="What a session that ran again says of its original"
+)
+def compared(request: HttpRequest, session_id: str):
+    session = sessions.find(limits.address(request), session_id)
+    original = again.runs_of(session)
+    if original is None:
+        raise Refused(
+            404, "This session runs no other one again.", f"POST /api/sessions/{session.id}/again starts one."
+        )
+    return again.compared(session) | {"of": original["of"], "title": original["title"]}
 
 
 @router.post(

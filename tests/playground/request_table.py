@@ -154,6 +154,8 @@ ROWS = [
     control("PUT", "notes/<trial>", 422, {"text": 3}, 422),
     Row("GET", f"{ONE}/notes", 404, 200, 200),
     Row("GET", f"{ONE}/record", 404, 409, 409),
+    Row("POST", f"{ONE}/again", 404, 409, 409),  # it has not ended
+    Row("GET", f"{ONE}/again", 404, 404, 404),
     Row("DELETE", SNAPSHOT, 404, 404, 404),  # a session is no snapshot
     Row("DELETE", SNAPSHOT, 404, 403, 204, path="/api/snapshots/SNAP", headers=CONTROL),
     Row("DELETE", SNAPSHOT, 404, 401, 204, path="/api/snapshots/SNAP", headers=BEARER),
@@ -170,6 +172,8 @@ ROWS = [
     Row("GET", "embed/<str:session_id>", 404, 200, 200, path="/embed/SNAP?pane=trials"),
     Row("GET", "card/<str:session_id>.png", 404, 200, 200, path="/card/SNAP.png"),
     Row("GET", f"{ONE}/record", 404, 200, 200, path="/api/sessions/SNAP/record"),
+    Row("POST", f"{ONE}/again", 404, 409, 409, path="/api/sessions/SNAP/again"),
+    Row("GET", f"{ONE}/again", 404, 404, 404, path="/api/sessions/SNAP/again"),
     Row("GET", f"{ONE}/blobs/<sha256>", 404, 404, 404, path="/api/sessions/SNAP/blobs/BLOB"),
     Row("GET", f"{ONE}/notes", 404, 200, 200, path="/api/sessions/SNAP/notes"),
     *(

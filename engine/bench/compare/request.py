@@ -47,8 +47,9 @@ class Arm:
 def arm(text: str) -> Arm:
     """`mucutlass:iterations=2:analyze=false` as an arm of that name. Raises BadRequest."""
     name, *options = text.split(":")
-    if name not in registry.available():
-        raise BadRequest(f"there is no strategy {name!r}; the strategies are {', '.join(registry.available())}")
+    known = [each for each, strategy in registry.available().items() if strategy.by_hand]
+    if name not in known:
+        raise BadRequest(f"there is no strategy {name!r}; the strategies are {', '.join(known)}")
     if registry.available()[name].receives:
         raise BadRequest(f"the strategy {name} waits for candidates from outside, so it cannot be compared")
     pairs = [option.partition("=") for option in options]

@@ -18,6 +18,7 @@ import { KeyForm } from "../visitor_key.js";
 import { drawHeader, drawLink, reserve } from "./header.js";
 import { Owner } from "./owner.js";
 import { Share } from "../sharing/share.js";
+import { Again } from "../sharing/again.js";
 import { Notes } from "../sharing/notes.js";
 import { Notice } from "../sharing/notice.js";
 import { remember } from "../mine/started.js";
@@ -118,6 +119,7 @@ const charts = new Charts($("charts"), session.id, choose);
 const limit = new Limit($("limit"), session.id);
 const owner = new Owner(() => ({ view: view(), trial: trialNow() }));
 new Share(() => ({ view: live }), () => owner.viewLink());
+const again = new Again();
 const notes = new Notes($("notes"), () => draw());
 const notice = new Notice();
 remember(boot);
@@ -161,6 +163,7 @@ function draw() {
   turns.draw(log, now, replayTo);
   keyForm.draw(live);
   if (live.seq < info.last) return; // the rest once the log is loaded
+  again.draw(live);
   if (live.end && chosen && place.trial && !live.trials.has(place.trial)) {
     toast(tr("There is no trial {n} in this session.", { n: place.trial }));
     chosen = false;

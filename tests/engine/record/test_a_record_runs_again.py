@@ -5,7 +5,21 @@ import json
 import pytest
 
 from engine import __main__ as main
-from engine.record import ID_LENGTH, BadRecord, build, command, faults, link_of, rerun
+from engine.record import (
+    ID_LENGTH,
+    NOT_COMPARABLE,
+    NOT_REPRODUCED,
+    OTHER,
+    REPRODUCED,
+    SAME,
+    BadRecord,
+    build,
+    command,
+    comparison,
+    faults,
+    link_of,
+    rerun,
+)  # fmt: skip
 from engine.session.runner import run
 from tests.engine.counting import CountingDevice, spec
 
@@ -22,19 +36,19 @@ def record():
 
 def test_a_prediction_is_the_same_prediction(record):
     assert faults(record) == []
-    trials = rerun.best_trials(record)
+    trials = comparison.best_trials(record)
     device, shown = CountingDevice(), []
     outcomes = rerun.rerun(record, device, [1, *trials], shown.append)
-    assert {o.verdict for o in outcomes} == {rerun.SAME} and "nothing was measured" in outcomes[0].why
+    assert {o.verdict for o in outcomes} == {SAME} and "nothing was measured" in outcomes[0].why
     assert device.asked["validate", 1] == 1, "it is verified again"
     assert shown[0].seed != record["fields"]["seeds"]["session"], "on fresh inputs"
     assert outcomes[0].again["ms"] == outcomes[0].recorded["ms"] > 0
-    assert rerun.plain(outcomes, "d", "w")["verdict"] == rerun.SAME
+    assert comparison.plain(outcomes, "d", "w")["verdict"] == SAME
 
 
 def test_a_candidate_that_fails_here_is_not_reproduced(record):
     (outcome,) = rerun.rerun(record, CountingDevice(fail={1: "validate"}), [1])
-    assert outcome.verdict == rerun.NOT_REPRODUCED and "validate" in outcome.why
+    assert outcome.verdict == NOT_REPRODUCED and "validate" in outcome.why
 
 
 def test_what_the_record_lacks_is_named(record):
@@ -43,7 +57,7 @@ def test_what_the_record_lacks_is_named(record):
     program = record["fields"]["program"]["1"]["program"]
     without = record | {"texts": {n: t for n, t in record["texts"].items() if n != program}}
     with pytest.raises(BadRecord, match="did not share the source"):
-        rerun.candidates_of(without, [1])
+        comparison.candidates_of(without, [1])
 
 
 MEASURED = {
@@ -56,31 +70,31 @@ PREDICTED = MEASURED | {"kind": "predicted", "device": "h200", "low": None, "hig
 @pytest.mark.parametrize(
     ("recorded", "again", "verdict"),
     [
-        (MEASURED, MEASURED, rerun.REPRODUCED),
-        (MEASURED, MEASURED | {"ratio": 2.1, "low": 2.08, "high": 2.12}, rerun.REPRODUCED),
-        (MEASURED, MEASURED | {"ratio": 1.5, "low": 1.4, "high": 1.6}, rerun.NOT_REPRODUCED),
-        (MEASURED, MEASURED | {"ratio": 3.0, "low": 2.9, "high": 3.1}, rerun.NOT_REPRODUCED),
-        (MEASURED, MEASURED | {"verdict": "wrong"}, rerun.NOT_REPRODUCED),
-        (MEASURED, {}, rerun.NOT_REPRODUCED),
-        ({}, MEASURED, rerun.NOT_COMPARABLE),
-        (MEASURED, PREDICTED, rerun.NOT_COMPARABLE),
-        (PREDICTED, MEASURED, rerun.NOT_COMPARABLE),
-        (MEASURED, MEASURED | {"device": "NVIDIA H100"}, rerun.NOT_COMPARABLE),
-        (MEASURED, MEASURED | {"baseline": "eager_tf32"}, rerun.NOT_COMPARABLE),
-        (PREDICTED, PREDICTED, rerun.SAME),
-        (PREDICTED, PREDICTED | {"ms": 1.1}, rerun.OTHER),
+        (MEASURED, MEASURED, REPRODUCED),
+        (MEASURED, MEASURED | {"ratio": 2.1, "low": 2.08, "high": 2.12}, REPRODUCED),
+        (MEASURED, MEASURED | {"ratio": 1.5, "low": 1.4, "high": 1.6}, NOT_REPRODUCED),
+        (MEASURED, MEASURED | {"ratio": 3.0, "low": 2.9, "high": 3.1}, NOT_REPRODUCED),
+        (MEASURED, MEASURED | {"verdict": "wrong"}, NOT_REPRODUCED),
+        (MEASURED, {}, NOT_REPRODUCED),
+        ({}, MEASURED, NOT_COMPARABLE),
+        (MEASURED, PREDICTED, NOT_COMPARABLE),
+        (PREDICTED, MEASURED, NOT_COMPARABLE),
+        (MEASURED, MEASURED | {"device": "NVIDIA H100"}, NOT_COMPARABLE),
+        (MEASURED, MEASURED | {"baseline": "eager_tf32"}, NOT_COMPARABLE),
+        (PREDICTED, PREDICTED, SAME),
+        (PREDICTED, PREDICTED | {"ms": 1.1}, OTHER),
     ],
 )
 def test_two_runs_are_compared(recorded, again, verdict):
-    assert rerun.compare(recorded, again)[0] == verdict
+    assert comparison.compare(recorded, again)[0] == verdict
 
 
 def test_the_worst_trial_stands_for_the_run():
     def one(verdict):
-        return rerun.Outcome(1, verdict, "", {}, {})
+        return comparison.Outcome(1, verdict, "", {}, {})
 
-    assert rerun.plain([one(rerun.REPRODUCED), one(rerun.NOT_REPRODUCED)], "d", "w")["verdict"] == rerun.NOT_REPRODUCED
-    assert rerun.plain([one(rerun.REPRODUCED), one(rerun.NOT_COMPARABLE)], "d", "w")["verdict"] == rerun.NOT_COMPARABLE
+    assert comparison.plain([one(REPRODUCED), one(NOT_REPRODUCED)], "d", "w")["verdict"] == NOT_REPRODUCED
+    assert comparison.plain([one(REPRODUCED), one(NOT_COMPARABLE)], "d", "w")["verdict"] == NOT_COMPARABLE
 
 
 def test_the_command_attaches_the_run_to_the_file(record, tmp_path, monkeypatch, capsys):
@@ -91,7 +105,7 @@ def test_the_command_attaches_the_run_to_the_file(record, tmp_path, monkeypatch,
     words = ["reproduce", str(file), "--device", "modelled:h200"]
     assert main.main([*words, "--json", str(out)]) == 0
     attached = json.loads(file.read_text())
-    assert [r["verdict"] for r in attached["reproductions"]] == [json.loads(out.read_text())["verdict"]] == [rerun.SAME]
+    assert [r["verdict"] for r in attached["reproductions"]] == [json.loads(out.read_text())["verdict"]] == [SAME]
     assert faults(attached) == [] and "0 of 0 reproduced" in capsys.readouterr().out
     attached["fields"]["samples"]["trials"]["1"]["ratio"] = 9.0
     file.write_text(json.dumps(attached))

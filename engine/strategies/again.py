@@ -1,0 +1,78 @@
+"""Try the candidates of a record again, in their order, and search nothing (engine.record).
+
+The candidates are an option of the strategy, so a session's request carries them, and an engine that takes the session
+over from another has them too. The log names each text by its SHA-256.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, field_validator
+
+from engine.session import events
+from engine.strategies.api import Candidate, Script, Strategy, Try, Unsuitable
+from engine.strategies.api import Options as Base
+
+MOST = 8  # candidates
+MOST_TEXT = 400_000  # characters of them together
+
+
+class Recorded(BaseModel):
+    """A candidate of a record: the number of its trial there, and the fields of engine.strategies.api.Candidate."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
+
+    trial: int = Field(ge=1)
+    text: str = Field(min_length=1)
+    cls: Literal["f32", "tf32", "f16", "bf16", "fp8"]
+    backend: Literal["", "cute", "cpp"] = ""
+    form: Literal["program", "kernel"] = "program"
+    language: Literal["", "cuda", "python"] = ""
+    entry: str = Field("", max_length=200)
+
+
+class Options(Base):
+    candidates: list[Recorded] = Field(
+        [], max_length=MOST, description=f"at most {MOST}, of {MOST_TEXT:,} characters together, tried in their order"
+    )
+
+    @field_validator("candidates")
+    @classmethod
+    def _short(cls, value: list[Recorded]) -> list[Recorded]:
+        if sum(len(one.text) for one in value) > MOST_TEXT:
+            raise ValueError("the candidates are too long")
+        return value
+
+    def logged(self) -> dict[str, Any]:
+        rows = self.model_dump(mode="json")["candidates"]
+        return {"candidates": [row | {"text": events.blob_name(row["text"])} for row in rows]}
+
+
+class Again(Strategy):
+    """See engine.strategies.api.Strategy."""
+
+    name = "again"
+    title = "Run again"
+    about = "Tries the best candidates of another session again, with fresh inputs, and searches nothing."
+    Options = Options
+    forms = ("program", "kernel")
+    programs = False
+    by_hand = False
+
+    def run(self, problem: Any) -> Script:
+        if not self.options.candidates:
+            raise Unsuitable("no_candidates", "There is no candidate to run again.")
+        for one in self.options.candidates:
+            fields = one.model_dump(exclude={"trial"})
+            yield Try(Candidate(**fields), f"trial {one.trial} of the record", "run again")
+        return "Every candidate of the record ran again."
+
+
+def options_of(candidates: Mapping[int, Candidate]) -> dict[str, Any]:
+    """The options that try these candidates; the keys are the numbers of their trials in the record."""
+    return {"candidates": [{"trial": trial, **vars(candidate)} for trial, candidate in candidates.items()]}
+
+
+STRATEGY = Again
