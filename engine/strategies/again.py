@@ -7,6 +7,7 @@ over from another has them too. The log names each text by its SHA-256.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, field_validator
@@ -17,6 +18,10 @@ from engine.strategies.api import Options as Base
 
 MOST = 8  # candidates
 MOST_TEXT = 400_000  # characters of them together
+NO_COUNTERPART = (
+    "At these sizes no program has the stages of the best one, so it cannot be timed here. Fork the session with this "
+    "text to search anew."
+)
 
 
 class Recorded(BaseModel):
@@ -38,6 +43,8 @@ class Options(Base):
         [], max_length=MOST, description=f"at most {MOST}, of {MOST_TEXT:,} characters together, tried in their order"
     )
 
+    carry: bool = Field(False, description="the module has other sizes than the record's: programs are carried to them")
+
     @field_validator("candidates")
     @classmethod
     def _short(cls, value: list[Recorded]) -> list[Recorded]:
@@ -46,8 +53,9 @@ class Options(Base):
         return value
 
     def logged(self) -> dict[str, Any]:
-        rows = self.model_dump(mode="json")["candidates"]
-        return {"candidates": [row | {"text": events.blob_name(row["text"])} for row in rows]}
+        options = self.model_dump(mode="json")
+        rows = [row | {"text": events.blob_name(row["text"])} for row in options["candidates"]]
+        return options | {"candidates": rows}
 
 
 class Again(Strategy):
@@ -64,10 +72,25 @@ class Again(Strategy):
     def run(self, problem: Any) -> Script:
         if not self.options.candidates:
             raise Unsuitable("no_candidates", "There is no candidate to run again.")
+        tried = 0
         for one in self.options.candidates:
-            fields = one.model_dump(exclude={"trial"})
-            yield Try(Candidate(**fields), f"trial {one.trial} of the record", "run again")
+            candidate: Candidate | None = Candidate(**one.model_dump(exclude={"trial"}))
+            if self.options.carry:
+                candidate = _carried(candidate, problem)
+            if candidate is not None:
+                tried += 1
+                yield Try(candidate, f"trial {one.trial} of the record", "run again")
+        if not tried:
+            raise Unsuitable("no_counterpart", NO_COUNTERPART)
         return "Every candidate of the record ran again."
+
+
+def _carried(candidate: Candidate, problem: Any) -> Candidate | None:
+    from engine.strategies.planner.search.carried import carried  # the web process does not lower modules
+
+    structures = [s for part in problem.parts if part.cls == candidate.cls for s in part.structures]
+    text = carried(candidate.text, structures) if candidate.form == "program" else None
+    return None if text is None else replace(candidate, text=text)
 
 
 def options_of(candidates: Mapping[int, Candidate]) -> dict[str, Any]:

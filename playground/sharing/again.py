@@ -41,8 +41,10 @@ def offered(session: Session) -> bool:
     return session.state != Session.ENDED or bool(session.summary.get("fastest") or session.summary.get("best"))
 
 
-def start(caller: Caller, original: Session) -> tuple[Session, str]:
-    """A new session that runs the best trials of an ended one, and its control token. Raises Refused."""
+def start(caller: Caller, original: Session, resized: str = "", sizes: str = "") -> tuple[Session, str]:
+    """A new session that runs the best trials of an ended one, and its control token. `resized`: the module's text with
+    other sizes, to which the programs are carried; nothing is then compared with the original; `sizes`: they in words,
+    such as "N = 4096". Raises Refused."""
     sessions.may_start(caller)  # before the log is read
     if not original.spec.get("source"):
         raise Refused(409, WITHHELD, "Ask its owner for a snapshot with the source.")
@@ -51,9 +53,15 @@ def start(caller: Caller, original: Session) -> tuple[Session, str]:
     if not trials:
         raise Refused(409, NO_TRIAL, "Fork it to search again.")
     try:
-        fields = SessionSpec(**comparison.spec_of(record, trials, "auto") | {"title": original.title}).to_dict()
+        fields = comparison.spec_of(record, trials, "auto") | {"title": original.title}
+        if resized:
+            fields |= {"source": resized, "title": f"{original.title[:100]}, {sizes}" if sizes else original.title}
+            fields["options"] |= {"carry": True}
+        fields = SessionSpec(**fields).to_dict()
     except (BadRecord, BadSpec) as e:
         raise Refused(409, f"This session cannot run again: {e}.", "Fork it to search again.") from None
+    if resized:
+        return sessions.start(caller, SpecFields(**fields), {"resized": {"of": original.id, "title": original.title}})
     recorded = {str(trial): comparison.recorded_of(record, trial) for trial in trials}
     about = {"of": original.id, "title": original.title, "recorded": recorded}
     return sessions.start(caller, SpecFields(**fields), {"again": about})

@@ -68,6 +68,15 @@ class Runs(Schema):
     runs: int
 
 
+class AgainIn(Schema):
+    """All may be left out: then the session's own module runs again, and the two are compared."""
+
+    model_config = Body
+
+    source: str = Field("", description="the module's text with other sizes, to which the best programs are carried")
+    sizes: str = Field("", max_length=60, description='they in words, such as "N = 4096", for the title')
+
+
 class AgainOf(Schema):
     """`verdict`: one of engine.record.VERDICTS; `recorded`, `again`: the time, ratio and interval in each."""
 
@@ -150,9 +159,10 @@ def attach(request: HttpRequest, snapshot_id: str, asked: RunIn, x_control_token
     summary="Run the best trials of an ended session again",
     description="A new session tries its candidates with fresh inputs and searches nothing. Whoever has the link may.",
 )  # fmt: skip
-def run_again(request: HttpRequest, session_id: str):
+def run_again(request: HttpRequest, session_id: str, asked: AgainIn | None = None):
     session = sessions.find(limits.address(request), session_id)
-    return Status(201, sessions.links(request, *again.start(owners.caller(request), session)))
+    resized = (asked.source, asked.sizes) if asked else ()
+    return Status(201, sessions.links(request, *again.start(owners.caller(request), session, *resized)))
 
 
 @router.get(

@@ -1,51 +1,8 @@
 // The limit of a module at other sizes: a whole number that has a name at the top of the text is given other values.
 import { h } from "../page.js";
 import { className, digits, time } from "../format.js";
+import { sizeForm, sizesOf, withSize } from "../sizes.js";
 import { read } from "./reading.js";
-
-const MOST = 8; // values at once
-const LONGEST = 200; // characters of a line that is looked at
-const NAMES = /^([A-Za-z_]\w*(?: *, *[A-Za-z_]\w*)*) *= *(?=\d)/;
-const NUMBER = /^\d[\d_]*(?: *\* *\d[\d_]*)*$/;
-
-/** The sizes that a module's text names: [{name, value, from, to}], `from` to `to` being the value's place. Only lines
-    at the left margin that give names to whole numbers, such as `N = 4096` or `M, N = 2 * 1024, 512`. */
-export function sizesOf(text) {
-  const sizes = [];
-  let at = 0, quoted = false;
-  for (const line of text.split("\n")) {
-    const quotes = line.split('"""').length - 1;
-    const names = !quoted && !quotes && line.length <= LONGEST && NAMES.exec(line);
-    if (names) {
-      const values = line.slice(names[0].length).split("#")[0];
-      const parts = values.split(",");
-      const keys = names[1].split(",").map((name) => name.trim());
-      if (parts.length === keys.length && parts.every((part) => NUMBER.test(part.trim()))) {
-        let from = at + names[0].length;
-        parts.forEach((part, i) => {
-          const start = from + part.length - part.trimStart().length;
-          const value = part.replaceAll("_", "").split("*").reduce((all, n) => all * Number(n), 1);
-          sizes.push({ name: keys[i], value, from: start, to: start + part.trim().length });
-          from += part.length + 1;
-        });
-      }
-    }
-    if (quotes % 2) quoted = !quoted;
-    at += line.length + 1;
-  }
-  return sizes;
-}
-
-export const withSize = (text, size, value) => text.slice(0, size.from) + value + text.slice(size.to);
-
-/** Whole numbers from a list such as "1024, 2048"; null if it is something else. */
-export function valuesOf(list) {
-  const parts = list.split(/[\s,]+/).filter(Boolean);
-  const good = parts.length && parts.length <= MOST && parts.every((part) => /^[1-9]\d{0,8}$/.test(part));
-  return good ? [...new Set(parts.map(Number))] : null;
-}
-
-const around = (value) => [...new Set([value / 4, value / 2, value, value * 2].filter((n) => n >= 1).map(Math.floor))];
 
 /** The form and its table, for the text that was read. `asked()`: {gpu, classes}; `open(text)` edits that text. */
 export class Sizes {
@@ -68,32 +25,11 @@ export class Sizes {
       return h("p", { class: "help" }, "To see the limit at other sizes, give the sizes names at the top, such as ",
         h("code", {}, "N = 4096"), ".");
     }
-    const pick = h("select", { id: "size-name", name: "size" },
-      sizes.map((size, i) => h("option", { value: i }, `${size.name} = ${size.value}`)));
-    const list = h("input", { id: "size-values", inputmode: "numeric", autocomplete: "off" });
-    const propose = () => { list.value = around(sizes[pick.value].value).join(", "); };
-    pick.addEventListener("change", propose);
-    propose();
-    const state = h("p", { class: "help", role: "status", id: "size-state" });
-    const rows = h("div", { id: "size-table", class: "limit-tables" });
-    const form = h("form", { class: "sizes", id: "sizes" },
-      h("h3", {}, "At other sizes"),
-      h("div", { class: "sizes-fields" },
-        h("div", {}, h("label", { for: "size-name" }, "Size"), pick),
-        h("div", {}, h("label", { for: "size-values" }, "Values"), list),
-        h("button", { class: "button", type: "submit" }, "Show the limits")),
-      state, rows);
-    form.addEventListener("submit", (event) => {
-      event.preventDefault();
-      const values = valuesOf(list.value);
-      if (!values) {
-        state.textContent = `Values are one to ${MOST} whole numbers from 1, such as 1024, 2048.`;
-        list.focus();
-        return;
-      }
-      this.compare(text, sizes[pick.value], values, reading, { state, rows });
+    return sizeForm(sizes, {
+      title: "At other sizes",
+      button: "Show the limits",
+      submit: (size, values, shown) => this.compare(text, size, values, reading, shown),
     });
-    return form;
   }
 
   async compare(text, size, values, reading, { state, rows }) {

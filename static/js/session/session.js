@@ -19,6 +19,7 @@ import { drawHeader, drawLink, reserve } from "./header.js";
 import { Owner } from "./owner.js";
 import { Share } from "../sharing/share.js";
 import { Again } from "../sharing/again.js";
+import { AtSizes } from "../sharing/at_sizes.js";
 import { Notes } from "../sharing/notes.js";
 import { Notice } from "../sharing/notice.js";
 import { remember } from "../mine/started.js";
@@ -120,6 +121,7 @@ const limit = new Limit($("limit"), session.id);
 const owner = new Owner(() => ({ view: view(), trial: trialNow() }));
 new Share(() => ({ view: live }), () => owner.viewLink());
 const again = new Again();
+const atSizes = new AtSizes();
 const notes = new Notes($("notes"), () => draw());
 const notice = new Notice();
 remember(boot);
@@ -164,6 +166,7 @@ function draw() {
   keyForm.draw(live);
   if (live.seq < info.last) return; // the rest once the log is loaded
   again.draw(live);
+  atSizes.draw(live);
   if (live.end && chosen && place.trial && !live.trials.has(place.trial)) {
     toast(tr("There is no trial {n} in this session.", { n: place.trial }));
     chosen = false;

@@ -1,0 +1,77 @@
+// The best programs of an ended session timed again at other sizes of its module: a session for each value.
+import { $, blob, boot, h, request } from "../page.js";
+import { baselineName, className, digits, time, times } from "../format.js";
+import { sizeForm, sizesOf, withSize } from "../sizes.js";
+
+const EVERY = 1500; // ms between two looks at a session
+const AGAIN = `/api/sessions/${boot.session.id}/again`;
+
+export class AtSizes {
+  constructor() {
+    this.root = $("at-sizes");
+    this.asked = !this.root;
+  }
+
+  /** `live`: the view of the whole log. */
+  async draw(live) {
+    if (this.asked || !live.end || !live.fastest.size || live.source_kind !== "module") return;
+    this.asked = true;
+    const text = await blob(live.source);
+    const sizes = sizesOf(text);
+    if (!sizes.length) return;
+    this.root.append(h("div", { class: "limit-body" },
+      h("p", { class: "help" }, "Each value starts a session that gives the best program these sizes, checks it and " +
+        "times it beside PyTorch. Nothing is searched."),
+      sizeForm(sizes, { button: "Time it", submit: (size, values, shown) => this.start(text, size, values, shown) })));
+    this.root.hidden = false;
+  }
+
+  async start(text, size, values, { state, rows }) {
+    const run = (this.run = {}); // a later start ends the looks of this one
+    const body = h("tbody");
+    const heads = ["State", "Time", "Speedup", "Times its limit"].map((name) => h("th", { scope: "col" }, name));
+    rows.replaceChildren(
+      h("div", { class: "wide", tabindex: "0", role: "group", "aria-label": "The best program at other sizes" },
+        h("table", {}, h("thead", {}, h("tr", {}, h("th", { scope: "col" }, size.name), heads)), body)));
+    state.textContent = "";
+    for (const value of values) {
+      try {
+        const asked = { source: withSize(text, size, value), sizes: `${size.name} = ${value}` };
+        const { id, control_url } = await request(AGAIN, { body: asked });
+        const row = h("tr");
+        body.append(row);
+        this.follow(run, row, value, id, control_url);
+      } catch (e) {
+        state.textContent = `${size.name} = ${value}: ${e.message} ${e.fix ?? ""}`;
+        return;
+      }
+    }
+  }
+
+  /** Fill a row until its session has ended. */
+  async follow(run, row, value, id, address) {
+    for (;;) {
+      const session = await request(`/api/sessions/${id}`).catch(() => null);
+      if (run !== this.run) return;
+      if (session) row.replaceChildren(...cells(session, value, address));
+      if (session?.state === "ended") return;
+      await new Promise((resolve) => setTimeout(resolve, EVERY));
+    }
+  }
+}
+
+function cells(session, value, address) {
+  const { fastest, end } = session.summary;
+  const ended = session.state === "ended";
+  const one = Object.values(fastest ?? {})[0];
+  const words = !ended ? session.state : one ? className(one.class ?? one.cls) : end?.reason ?? "ended";
+  return [
+    h("th", { scope: "row" }, h("a", { href: address }, String(value))),
+    h("td", one ? {} : { colspan: 4 }, words),
+    ...(one ? [
+      h("td", { class: "num" }, `${time(one.ms)} ${one.kind}`),
+      h("td", { class: "num" }, `${times(one.speedup)} over ${baselineName(one.baseline)}`),
+      h("td", { class: "num" }, one.gap ? `${digits(one.gap)}×` : "–"),
+    ] : []),
+  ];
+}
