@@ -29,7 +29,8 @@ export class AtSizes {
   async start(text, size, values, { state, rows }) {
     const run = (this.run = {}); // a later start ends the looks of this one
     const body = h("tbody");
-    const heads = ["State", "Time", "Speedup", "Times its limit"].map((name) => h("th", { scope: "col" }, name));
+    const heads = ["State", "Time", "Speedup", "Times its limit"].map((name, i) =>
+      h("th", { scope: "col", class: i ? "num" : null }, name));
     rows.replaceChildren(
       h("div", { class: "wide", tabindex: "0", role: "group", "aria-label": "The best program at other sizes" },
         h("table", {}, h("thead", {}, h("tr", {}, h("th", { scope: "col" }, size.name), heads)), body)));
@@ -64,7 +65,7 @@ function cells(session, value, address) {
   const { fastest, end } = session.summary;
   const ended = session.state === "ended";
   const one = Object.values(fastest ?? {})[0];
-  const words = !ended ? session.state : one ? className(one.class ?? one.cls) : end?.reason ?? "ended";
+  const words = !ended ? session.state : one ? `ended · ${className(one.cls)}` : end?.reason ?? "ended";
   return [
     h("th", { scope: "row" }, h("a", { href: address }, String(value))),
     h("td", one ? {} : { colspan: 4 }, words),
