@@ -36,6 +36,17 @@ const selected = (data, trial) =>
 
 const LOADING = "Loading the chart…";
 
+/** Calls `again` when `root` gets another width or the page another theme: a plot has fixed pixels and colours. */
+export function onAnotherLook(root, again) {
+  let width = root.clientWidth;
+  addEventListener("themechange", again);
+  new ResizeObserver(() => {
+    if (!root.clientWidth || root.clientWidth === width) return; // not shown, or as before
+    width = root.clientWidth;
+    again();
+  }).observe(root);
+}
+
 export class Chart {
   /**
    * `waiting`: what stands there before the first draw; `empty`: where a draw has no figure, which is not the same;

@@ -1,6 +1,6 @@
 // The history of each of the two compared sessions as a chart of its own: measured and predicted times share no axes.
 import { $, boot, request, throttle } from "../page.js";
-import { Chart } from "../chart.js";
+import { Chart, onAnotherLook } from "../chart.js";
 
 const FAILED = "The chart did not load; the table above has the trials that were the fastest.";
 
@@ -10,9 +10,7 @@ class History {
     const choose = (trial) => location.assign(`/s/${id}?trial=${trial}`);
     const title = `${letter} Speedup by trial`;
     this.chart = new Chart(root, `history-of-${letter}`, title, "Loading the chart…", choose, "No trial has a time.");
-    const again = throttle(() => this.again(), 200);
-    addEventListener("themechange", again);
-    new ResizeObserver(again).observe(root);
+    onAnotherLook(root, throttle(() => this.again(), 200));
     this.load(id);
   }
 

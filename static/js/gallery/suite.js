@@ -1,7 +1,7 @@
 // The suite's results on the gallery: a summary, how many problems are faster by how much, speedup against distance to
 // the limit, and every problem as a row. The data file is generated from committed measurements and fetched unchanged.
 import { $, h, request, throttle } from "../page.js";
-import { Chart } from "../chart.js";
+import { Chart, onAnotherLook } from "../chart.js";
 import { className } from "../format.js";
 import { chosen, remember } from "./address.js";
 import { Table } from "./table.js";
@@ -27,8 +27,7 @@ class Suite {
     $("suite-from").textContent = `Measured on ${machine} on ${date} by ${command}`;
     this.table = new Table(results.head);
     this.soon = throttle(() => this.draw(), 200);
-    addEventListener("themechange", () => this.again());
-    new ResizeObserver(() => this.resize()).observe(root);
+    onAnotherLook(root, () => this.again());
     this.choose(this.classes.includes(chosen("class")) ? chosen("class") : this.classes[0]);
   }
 
@@ -41,13 +40,6 @@ class Suite {
     $("suite-words").replaceChildren(...words.map((text) => h("li", {}, text)));
     this.table.show(cls, rows);
     this.soon();
-  }
-
-  resize() {
-    const width = $("suite-charts").clientWidth;
-    if (!width || width === this.width) return;
-    this.width = width;
-    this.again();
   }
 
   again() {

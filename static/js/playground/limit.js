@@ -1,16 +1,18 @@
 // The limit of a module while it is typed: an engine traces the text in its sandbox, a second after the last key.
-import { $, debounce, h, request } from "../page.js";
-import { Chart } from "../chart.js";
+import { $, debounce, h } from "../page.js";
+import { Chart, onAnotherLook } from "../chart.js";
 import { BOUND, className, digits, duration, time } from "../format.js";
+import { read } from "./reading.js";
+import { Sizes } from "./sizes.js";
 
 const PAUSE = 900; // ms without a key before the text is sent
-const EVERY = 350; // ms between two looks for the answer
 const FIRST = "The limit of your module appears here a second or two after you stop typing.";
 const LAST = "of the last text that was read";
 
 export class Limit {
-  /** `asked()`: {gpu, classes} that the visitor chose; `fault(list)`: shows mistakes of the text in the editor. */
-  constructor(root, { asked, fault }) {
+  /** `asked()`: {gpu, classes} that the visitor chose; `fault(list)`: shows mistakes of the text in the editor;
+      `open(text)`: edits another text. */
+  constructor(root, { asked, fault, open }) {
     this.root = root;
     this.asked = asked;
     this.fault = fault;
@@ -19,7 +21,9 @@ export class Limit {
     this.text = "";
     this.send = debounce(() => this.read(this.text), PAUSE);
     this.chart = null;
+    this.sizes = new Sizes(asked, open);
     this.wait(FIRST);
+    onAnotherLook(root, () => { this.chart?.forget(); this.chart?.draw(this.roofline); });
     addEventListener("pagehide", () => this.stop());
   }
 
@@ -48,8 +52,7 @@ export class Limit {
   stop() {
     this.own?.abort();
     this.own = null;
-    if (this.id) fetch(path(this.id), { method: "DELETE", keepalive: true }).catch(() => {});
-    this.id = null;
+    this.sizes.stop();
   }
 
   wait(words) {
@@ -61,21 +64,12 @@ export class Limit {
     if (text !== this.text || !text.trim() || this.root.hidden) return;
     const own = (this.own = new AbortController());
     try {
-      const { id } = await request("/api/limits", { body: { text }, signal: own.signal });
-      if (own.signal.aborted) { fetch(path(id), { method: "DELETE", keepalive: true }).catch(() => {}); return; }
-      this.id = id;
-      for (;;) {
-        const { gpu, classes } = this.asked();
-        const query = new URLSearchParams([["gpu", gpu], ...classes.map((c) => ["classes", c])]);
-        const reading = await request(`${path(id)}?${query}`, { signal: own.signal });
-        if (reading.state === "done") { this.id = null; this.draw(reading); return; }
-        if (reading.state === "failed") { this.id = null; this.fail(reading); return; }
-        this.note.textContent =
-          (reading.state === "tracing" ? "tracing your module …" : "waiting for an engine …") +
+      const reading = await read(text, this.asked, own.signal, (state) => {
+        this.note.textContent = (state === "tracing" ? "tracing your module …" : "waiting for an engine …") +
           (this.drawn ? ` below: ${LAST}` : "");
-        await new Promise((resolve) => setTimeout(resolve, EVERY));
-        if (own.signal.aborted) return;
-      }
+      });
+      if (reading.state === "done") this.draw(reading, text);
+      else this.fail(reading);
     } catch (e) {
       if (e.name !== "AbortError") { this.note.textContent = ""; this.wait(`${e.message} ${e.fix ?? ""}`); }
     }
@@ -88,7 +82,7 @@ export class Limit {
     if (line) this.fault([{ line, column: 1, endLine: line, endColumn: 1000, title: error, more: "", code: "" }]);
   }
 
-  draw(r) {
+  draw(r, text) {
     this.fault([]);
     this.drawn = true;
     const what = `${r.operations} operation${r.operations === 1 ? "" : "s"}`;
@@ -98,14 +92,15 @@ export class Limit {
     this.body.replaceChildren(
       h("p", { class: "sentence" }, r.sentence),
       h("div", { class: "limit-tables" }, byClass(r), elsewhere(r, this.asked().gpu)),
+      this.sizes.draw(text, r),
       levers.length ? h("div", { class: "levers" }, h("h3", {}, "What to try first"), h("ol", {}, levers)) : "",
       chart);
     this.chart = new Chart(chart, "limit", "Roofline", "", () => {}, "A module without arithmetic has no roofline.");
+    this.roofline = r.roofline;
     this.chart.draw(r.roofline);
   }
 }
 
-const path = (id) => `/api/limits/${encodeURIComponent(id)}`;
 const cell = (tag, text, number = false) => h(tag, { class: number ? "num" : null }, text);
 
 function table(caption, heads, rows) {

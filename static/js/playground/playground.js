@@ -48,6 +48,7 @@ const preview = new Preview($("preview"), editor);
 const limit = new Limit($("limit"), {
   asked: () => ({ gpu: hardware(), classes: state.classes }),
   fault: (list) => { if (state.kind === "module") tell(list); },
+  open: (text) => { editor.setText(text); editor.focus(); },
 });
 
 /** The GPU that the chosen device measures or models. */

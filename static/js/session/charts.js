@@ -2,7 +2,7 @@
 // again when an event changed them, at most twice a second, and draws them. In a replay it requests the figures of that
 // event. Four more are requested only while they are open.
 import { debounce, h, request, throttle } from "../page.js";
-import { Chart } from "../chart.js";
+import { Chart, onAnotherLook } from "../chart.js";
 import { tr } from "../texts.js";
 
 const REDRAW = 500; // ms between two drawings
@@ -33,8 +33,7 @@ export class Group {
     this.soon = throttle(() => this.now(), () => Math.max(pause, this.running ? COSTS * this.cost : 0));
     this.later = debounce(() => this.soon(), MARK);
     this.figures = {};
-    addEventListener("themechange", () => this.again());
-    new ResizeObserver(() => this.resize(root.clientWidth)).observe(root);
+    onAnotherLook(root, () => this.again());
   }
 
   /** `wanted`: the figures' parameters, {seq, trial?}; `selected`: the trial with larger marks; `running`: the session
@@ -48,12 +47,6 @@ export class Group {
     else if (selected !== this.selected) this.later();
     Object.assign(this, { wanted: address, selected });
     if (ended) this.now(); // the last trials do not wait for the pause between two drawings
-  }
-
-  resize(width) {
-    if (!width || width === this.width) return;
-    this.width = width;
-    this.again();
   }
 
   again() {
