@@ -302,7 +302,7 @@ def _option_error(strategy: type[Strategy], error: ValidationError) -> _BadOptio
     first = error.errors(include_url=False)[0]
     name = str(first["loc"][0])[:40] if first["loc"] else ""
     known = {option["name"]: option for option in _options_of(strategy)}
-    if first["type"] == "extra_forbidden":
+    if first["type"] == "extra_forbidden" and name not in known:
         has = f"it has {', '.join(known)}" if known else "it has none"
         return _BadOption(f"strategy {strategy.name} has no option {short(name)}; {has}", fix("options"))
     option = known[name]
