@@ -1,4 +1,4 @@
-"""`kill -9` of the engine in a session that runs another one again: the next engine ends it, and no trial is doubled."""
+"""`kill -9` of the engine in a session that runs another one again: the next engine ends it and doubles no trial."""
 
 from tests.playground.conftest import House
 from tests.playground.test_end_to_end import MODULE
