@@ -119,7 +119,9 @@ def _session(
     }
     context["offers_again"] = again.offered(session)
     asks = any(s["name"] == session.spec.get("strategy") and s["asks"] for s in strategies())
-    context |= {"owner": bool(token), "framed": framed, "writes": asks and session.state != Session.ENDED}
+    ended = session.state == Session.ENDED
+    story = ended and (asks or session.spec.get("strategy") == "agent")  # its turns are drawn above the panes
+    context |= {"owner": bool(token), "framed": framed, "writes": asks and not ended, "led": story}
     end = session.summary.get("end") or {}
     context["nothing"] = end.get("state") in ("refused", "failed") and not session.summary.get("trials")
     with translation.override(language):

@@ -86,10 +86,7 @@ class Again(Strategy):
 
 
 def _carried(candidate: Candidate, problem: Any) -> Candidate | None:
-    from engine.strategies.planner.search.carried import carried  # the web process does not lower modules
-
-    structures = [s for part in problem.parts if part.cls == candidate.cls for s in part.structures]
-    text = carried(candidate.text, structures) if candidate.form == "program" else None
+    text = problem.carried(candidate.cls, candidate.text) if candidate.form == "program" else None
     return None if text is None else replace(candidate, text=text)
 
 

@@ -31,6 +31,7 @@ from engine.strategies.planner.lowering import program_graph
 from engine.strategies.planner.lowering.lower import CLASSES, FLOATS, NATIVE, Lowered, lower, not_in_float64
 from engine.strategies.planner.regions import coverage
 from engine.strategies.planner.regions.partition import NothingCovered, Partition, Region, Uncovered, partition
+from engine.strategies.planner.search.carried import carried
 from engine.strategies.planner.search.program_index import ProgramIndex
 from engine.strategies.planner.search.structures import Structure, opened, structures
 from engine.strategies.state import State
@@ -127,6 +128,11 @@ class Prepared:
                 none = Partition(self.graph, (), e.uncovered)
                 self.covered = coverage.event(none, (), self.hardware, self.allowed[0])
         self._index = ProgramIndex(self.parts, self.hardware.sms)
+
+    def carried(self, cls: str, text: str) -> str | None:
+        """A program of the same module at other sizes, for the sizes of this problem; None if it has no counterpart
+        here."""
+        return carried(text, (s for part in self.parts if part.cls == cls for s in part.structures))
 
     @property
     def graph(self) -> OpGraph:

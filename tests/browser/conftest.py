@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import base64
 import contextlib
+import hashlib
 import json
 import os
 import re
@@ -295,6 +297,12 @@ def recordings(app, tmp_path_factory):
     app.manage("load_recordings", "-v", "0")
     yield
     app.manage("load_recordings", str(tmp_path_factory.mktemp("none")), "-v", "0")
+
+
+def recorded(name: str) -> str:
+    """The id of a shipped recording's session, which is derived from its content (playground.recordings.load)."""
+    raw = (ROOT / f"playground/recordings/{name}.jsonl").read_bytes()
+    return base64.urlsafe_b64encode(hashlib.sha256(raw).digest()[:16]).decode().rstrip("=")
 
 
 def paste(page, text: str) -> None:

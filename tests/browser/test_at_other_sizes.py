@@ -1,27 +1,22 @@
 """The best program of an ended session, timed again at other sizes of its module: a session for each value."""
 
-import base64
-import hashlib
 import re
 
 import pytest
 from playwright.sync_api import expect
 
-from tests.browser.conftest import ROOT, no_sideways_scroll
-
-FOLDER = ROOT / "playground/recordings"
+from tests.browser.conftest import no_sideways_scroll, recorded
 
 
 @pytest.fixture
 def ended(app, open_page, recordings):
     """The page of a recording whose module names its sizes."""
-    raw = (FOLDER / "gelu_and_mul.jsonl").read_bytes()
-    return open_page(f"/s/{base64.urlsafe_b64encode(hashlib.sha256(raw).digest()[:16]).decode().rstrip('=')}")
+    return open_page(f"/s/{recorded('gelu_and_mul')}")
 
 
 def test_each_value_becomes_a_session_with_the_best_programs_stages(ended, open_page, app, complaints):
     panel = ended.locator("#at-sizes")
-    expect(panel.get_by_role("heading", name="The best program at other sizes")).to_be_visible()
+    panel.locator("summary").press("Enter")
     panel.get_by_label("Size", exact=True).select_option("ROWS = 8192")
     values = panel.get_by_label("Values", exact=True)
     expect(values).to_have_value("2048, 4096, 8192, 16384")
@@ -41,5 +36,6 @@ def test_each_value_becomes_a_session_with_the_best_programs_stages(ended, open_
 
 def test_it_fits_a_telephone(ended):
     ended.set_viewport_size({"width": 360, "height": 740})
-    expect(ended.locator("#at-sizes")).to_be_visible()
+    ended.locator("#at-sizes summary").click()
+    expect(ended.get_by_label("Values", exact=True)).to_be_visible()
     no_sideways_scroll(ended)

@@ -7,7 +7,8 @@ from dataclasses import dataclass
 import pytest
 
 from playground.learn import shelf
-from tests.browser.walk import Walk, walking
+from tests.browser.conftest import recorded
+from tests.browser.walk import LIGHTEST, Walk, walking
 from ucutlass_web.urls import urlpatterns
 
 # Addresses that are no page: they redirect, or answer with a file or JSON.
@@ -17,12 +18,13 @@ NO_PAGES = {"export", "card", "teacher", "mcp", "healthz", "robots", "favicon", 
 @dataclass(frozen=True)
 class Page:
     """`route`: the name of its address in ucutlass_web/urls.py; `path`: with the places that `world` fills in; `ready`:
-    an element that is there once it is drawn; `after`: what a person does first."""
+    an element that is there once it is drawn; `after`: what a person does first; `most`: bytes of the first view."""
 
     route: str
     path: str
     ready: str
     after: Callable[[Walk], None] | None = None
+    most: int = LIGHTEST
 
 
 def scrub(walk: Walk) -> None:
@@ -61,12 +63,25 @@ def more_charts(walk: Walk) -> None:
     walk.page.wait_for_selector("#policies-plot .main-svg")
 
 
+def at_other_sizes(walk: Walk) -> None:
+    walk.page.locator("#at-sizes summary").click()
+    walk.page.wait_for_selector("#sizes")
+
+
 def share(walk: Walk) -> None:
     walk.page.get_by_role("button", name="Share", exact=True).click()
     walk.page.wait_for_selector("#dialog[open]")
 
 
 DRAWN = "#history-plot .main-svg"
+LED = (
+    "agent_residual",
+    "rehearsed_cutegen",
+    "rehearsed_mucutlass",
+    "rehearsed_optiml",
+    "rehearsed_two_stage",
+    "row_softmax",
+)
 PAGES = {
     "home": Page("playground", "/", "#editor .cm-line"),
     "a fork": Page("playground", "/s/{session}/fork", "#editor .cm-line"),
@@ -74,6 +89,8 @@ PAGES = {
     "its replay": Page("session", "/s/{session}", DRAWN, scrub),
     "two trials": Page("session", "/s/{session}?trial=2", DRAWN, compare),
     "all its charts": Page("session", "/s/{session}", DRAWN, more_charts),
+    "a module that names its sizes": Page("session", f"/s/{recorded('gelu_and_mul')}", DRAWN, at_other_sizes),
+    **{f"the recording {name}": Page("session", f"/s/{recorded(name)}", DRAWN, most=TOLD) for name in LED},
     "its owner's page": Page("control", "/c/{control}", DRAWN),
     "sharing it": Page("control", "/c/{control}", DRAWN, share),
     "a session in a frame of ours": Page("framed", "/framed/{session}", DRAWN),
@@ -145,7 +162,7 @@ def test_a_page_offends_nobody(app, browser, world, name):
         walk.page.goto(app.url + page.path.format(**world))
         walk.page.wait_for_selector(page.ready, timeout=60_000)
         walk.settled()
-        faults = walk.moved() + walk.heavy()
+        faults = walk.moved() + walk.heavy(page.most)
         if page.after:
             page.after(walk)
         for scheme, kind in (("light", ""), ("dark", "color")):  # the themes differ in their colours alone

@@ -19,7 +19,6 @@ import { drawHeader, drawLink, reserve } from "./header.js";
 import { Owner } from "./owner.js";
 import { Share } from "../sharing/share.js";
 import { Again } from "../sharing/again.js";
-import { AtSizes } from "../sharing/at_sizes.js";
 import { Notes } from "../sharing/notes.js";
 import { Notice } from "../sharing/notice.js";
 import { remember } from "../mine/started.js";
@@ -121,7 +120,9 @@ const limit = new Limit($("limit"), session.id);
 const owner = new Owner(() => ({ view: view(), trial: trialNow() }));
 new Share(() => ({ view: live }), () => owner.viewLink());
 const again = new Again();
-const atSizes = new AtSizes();
+$("at-sizes")?.addEventListener("toggle", async () => { // few open it: neither its module nor the text is loaded before
+  (await import("../sharing/at_sizes.js")).fill($("sizes-inside"), live.source);
+}, { once: true });
 const notes = new Notes($("notes"), () => draw());
 const notice = new Notice();
 remember(boot);
@@ -166,7 +167,7 @@ function draw() {
   keyForm.draw(live);
   if (live.seq < info.last) return; // the rest once the log is loaded
   again.draw(live);
-  atSizes.draw(live);
+  if ($("at-sizes")) $("at-sizes").hidden = !live.end || !live.fastest.size || live.source_kind !== "module";
   if (live.end && chosen && place.trial && !live.trials.has(place.trial)) {
     toast(tr("There is no trial {n} in this session.", { n: place.trial }));
     chosen = false;

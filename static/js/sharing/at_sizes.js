@@ -1,29 +1,24 @@
 // The best programs of an ended session timed again at other sizes of its module: a session for each value.
-import { $, blob, boot, h, request } from "../page.js";
+import { blob, boot, h, request } from "../page.js";
 import { baselineName, className, digits, time, times } from "../format.js";
 import { sizeForm, sizesOf, withSize } from "../sizes.js";
 
 const EVERY = 1500; // ms between two looks at a session
 const AGAIN = `/api/sessions/${boot.session.id}/again`;
 
-export class AtSizes {
-  constructor() {
-    this.root = $("at-sizes");
-    this.asked = !this.root;
-  }
-
-  /** `live`: the view of the whole log. */
-  async draw(live) {
-    if (this.asked || !live.end || !live.fastest.size || live.source_kind !== "module") return;
-    this.asked = true;
-    const text = await blob(live.source);
+class AtSizes {
+  /** Fill `root` for a module's text. */
+  constructor(root, text) {
     const sizes = sizesOf(text);
-    if (!sizes.length) return;
-    this.root.append(h("div", { class: "limit-body" },
+    if (!sizes.length) {
+      root.append(h("p", { class: "help" }, "To time it at other sizes, give the sizes names at the top of the module, " +
+        "such as ", h("code", {}, "N = 4096"), "."));
+      return;
+    }
+    root.append(
       h("p", { class: "help" }, "Each value starts a session that gives the best program these sizes, checks it and " +
         "times it beside PyTorch. Nothing is searched."),
-      sizeForm(sizes, { button: "Time it", submit: (size, values, shown) => this.start(text, size, values, shown) })));
-    this.root.hidden = false;
+      sizeForm(sizes, { button: "Time it", submit: (size, values, shown) => this.start(text, size, values, shown) }));
   }
 
   async start(text, size, values, { state, rows }) {
@@ -58,6 +53,15 @@ export class AtSizes {
       if (session?.state === "ended") return;
       await new Promise((resolve) => setTimeout(resolve, EVERY));
     }
+  }
+}
+
+/** Fill the opened part of the page. `source`: the blob of the module's text. */
+export async function fill(root, source) {
+  try {
+    new AtSizes(root, await blob(source));
+  } catch {
+    root.append(h("p", { class: "help" }, "The module's text did not load. Reload the page."));
   }
 }
 

@@ -9,6 +9,12 @@ const MODULES = {
 };
 const loaded = new Map(); // strategy -> its `draw`
 
+/** Settled once the strategy's own module is there, or is known not to load. */
+export async function ready(strategy) {
+  if (!Object.hasOwn(MODULES, strategy) || loaded.has(strategy)) return;
+  await MODULES[strategy]().then((module) => loaded.set(strategy, module.draw), () => {});
+}
+
 /** The strategy's own part of the page, or "" if it has none. `shown`: [{topic, facts}] so far, in order; `choose(n)`
  * selects a trial. */
 export function draw(strategy, shown, choose) {
