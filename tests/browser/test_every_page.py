@@ -74,6 +74,7 @@ def share(walk: Walk) -> None:
 
 
 DRAWN = "#history-plot .main-svg"
+TOLD = 312 << 10  # what a model wrote and its panel come on top: the aim of LIGHTEST is missed by up to 7 KiB
 LED = (
     "agent_residual",
     "rehearsed_cutegen",

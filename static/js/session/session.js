@@ -14,11 +14,9 @@ import { Limit } from "./limit.js";
 import { Regions } from "./regions.js";
 import { LateTurns } from "./strategies/late_turns.js";
 import { Opinion } from "./strategies/opinion.js";
-import { KeyForm } from "../visitor_key.js";
 import { drawHeader, drawLink, reserve } from "./header.js";
 import { Owner } from "./owner.js";
 import { Share } from "../sharing/share.js";
-import { Again } from "../sharing/again.js";
 import { Notes } from "../sharing/notes.js";
 import { Notice } from "../sharing/notice.js";
 import { remember } from "../mine/started.js";
@@ -114,12 +112,17 @@ const opinion = new Opinion($("code"));
 const profile = new Profile($("code"));
 const regions = new Regions($("charts"));
 const turns = new LateTurns($("turns"), choose, () => draw());
-const keyForm = new KeyForm($("key"));
+let keyForm = null; // an ended session asks for no key
+if (session.state !== "ended")
+  import("../visitor_key.js").then(({ KeyForm }) => { keyForm = new KeyForm($("key")); draw(); });
 const charts = new Charts($("charts"), session.id, choose);
 const limit = new Limit($("limit"), session.id);
 const owner = new Owner(() => ({ view: view(), trial: trialNow() }));
 new Share(() => ({ view: live }), () => owner.viewLink());
-const again = new Again();
+let again = null; // its module is loaded where it is asked for
+const running = async () => (again ??= new (await import("../sharing/again.js")).Again());
+if (boot.again) running().then(() => draw());
+$("again-start")?.addEventListener("click", async () => (await running()).start());
 $("at-sizes")?.addEventListener("toggle", async () => { // few open it: neither its module nor the text is loaded before
   (await import("../sharing/at_sizes.js")).fill($("sizes-inside"), live.source);
 }, { once: true });
@@ -164,10 +167,12 @@ function draw() {
   refusal(now);
   regions.draw(now);
   turns.draw(log, now, replayTo);
-  keyForm.draw(live);
+  keyForm?.draw(live);
   if (live.seq < info.last) return; // the rest once the log is loaded
-  again.draw(live);
-  if ($("at-sizes")) $("at-sizes").hidden = !live.end || !live.fastest.size || live.source_kind !== "module";
+  again?.draw(live);
+  const timed = live.end && live.fastest.size;
+  if ($("again-start")) $("again-start").hidden = !timed;
+  if ($("at-sizes")) $("at-sizes").hidden = !timed || live.source_kind !== "module";
   if (live.end && chosen && place.trial && !live.trials.has(place.trial)) {
     toast(tr("There is no trial {n} in this session.", { n: place.trial }));
     chosen = false;

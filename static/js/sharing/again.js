@@ -20,7 +20,6 @@ const listed = (trials) => `trial${trials.length > 1 ? "s" : ""} ${trials.join("
 export class Again {
   constructor() {
     this.started = $("again-start");
-    this.started?.addEventListener("click", () => this.start());
     this.asked = false;
     if (boot.again) this.show(h("p", {}, "This session runs ", ...this.original(), " again: the same programs, fresh " +
       "inputs, the same checks, nothing searched. The comparison appears when it has ended."));
@@ -28,7 +27,6 @@ export class Again {
 
   /** `live`: the view of the whole log. */
   draw(live) {
-    if (this.started) this.started.hidden = !live.end || !live.fastest.size;
     if (!boot.again || !live.end || this.asked) return;
     this.asked = true;
     request(path).then((run) => this.compare(run), () => { this.asked = false; });

@@ -11,8 +11,8 @@ class AtSizes {
   constructor(root, text) {
     const sizes = sizesOf(text);
     if (!sizes.length) {
-      root.append(h("p", { class: "help" }, "To time it at other sizes, give the sizes names at the top of the module, " +
-        "such as ", h("code", {}, "N = 4096"), "."));
+      root.append(h("p", { class: "help" }, "To time it at other sizes, give the sizes names at the top of the ",
+        "module, such as ", h("code", {}, "N = 4096"), "."));
       return;
     }
     root.append(

@@ -1,7 +1,6 @@
 // The panel of what a model wrote. Its module is loaded where a model leads the session, or with a model's first event.
 import { h } from "../../page.js";
 import { tr } from "../../texts.js";
-import { ready } from "./index.js";
 
 const KINDS = ["turn.asked", "turn.said", "turn.answered", "script.shown"];
 
@@ -31,7 +30,8 @@ export class LateTurns {
     if (this.isLoading) return;
     this.isLoading = true;
     try {
-      const [{ Turns }] = await Promise.all([import("../turns.js"), ready(strategy)]); // drawn at once, so nothing moves
+      const [{ Turns }, { ready }] = await Promise.all([import("../turns.js"), import("./index.js")]);
+      await ready(strategy); // all of it is drawn at once, so that nothing moves
       this.panel = new Turns(this.node, this.choose);
       this.changed();
     } catch {
