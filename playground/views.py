@@ -109,14 +109,7 @@ def _session(
     card = {"url": url, "image": request.build_absolute_uri(reverse("card", args=[session.id]))}
     card["text"] = cards.sentence(session)
     good, runs = snapshots.runs_of(session)
-    context = {
-        "boot": boot,
-        "offers_again": again.offered(session),
-        "session": boot["session"],
-        "card": card,
-        "runs": runs,
-        "page_language": language,
-    }
+    context = {"boot": boot, "session": boot["session"], "card": card, "runs": runs, "page_language": language}
     context["offers_again"] = again.offered(session)
     asks = any(s["name"] == session.spec.get("strategy") and s["asks"] for s in strategies())
     ended = session.state == Session.ENDED

@@ -5,6 +5,8 @@ original says of each trial, so the comparison outlives the original:
 
     provenance = {"again": {"of": the original's id, "title": its title, "recorded": {trial: facts}}}
 
+A session that runs them at other sizes of the module says only where they come from: {"resized": {"of", "title"}}.
+
 If the original is a snapshot, the run is attached to it when the new session ends, in the transaction of its last
 event: the server ran it, so it needs no right.
 """

@@ -219,6 +219,7 @@ PAGE = (
     gettext_noop("Independent runs that reproduced it, of those that could"),
     gettext_noop("Run again"),
     gettext_noop("Run again here"),
+    gettext_noop("The best program at other sizes"),
     gettext_noop("Try the best programs of this session again, on this server, with fresh inputs"),
     gettext_noop("Reproduced"),
     gettext_noop("Watching"),

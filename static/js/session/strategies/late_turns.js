@@ -18,7 +18,6 @@ export class LateTurns {
   draw(log, view, seq) {
     if (this.panel) {
       this.panel.draw(log, view, seq);
-      reveal();
       return;
     }
     for (; !this.wanted && this.read < log.length; this.read += 1) this.wanted = KINDS.includes(log[this.read].kind);
@@ -33,11 +32,12 @@ export class LateTurns {
       const [{ Turns }, { ready }] = await Promise.all([import("../turns.js"), import("./index.js")]);
       await ready(strategy); // all of it is drawn at once, so that nothing moves
       this.panel = new Turns(this.node, this.choose);
-      this.changed();
+      this.changed(); // draws it
     } catch {
       const failed = tr("This part of the page did not load. Reload the page.");
       this.node.hidden = false;
       this.node.replaceChildren(h("p", { class: "empty small" }, failed));
+    } finally {
       reveal();
     }
   }
