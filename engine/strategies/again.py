@@ -82,9 +82,9 @@ class Again(Strategy):
                 yield Try(candidate, f"trial {one.trial} of the record", "run again")
         if not tried:
             raise Unsuitable("no_counterpart", NO_COUNTERPART)
-        all_of_them = len(self.options.candidates)
-        if tried < all_of_them:
-            return f"{tried} of {all_of_them} candidates of the record ran again; at these sizes the others have no program."
+        given = len(self.options.candidates)
+        if tried < given:
+            return f"{tried} of {given} candidates of the record ran again; the others have no program at these sizes."
         return "Every candidate of the record ran again."
 
 

@@ -45,6 +45,14 @@ export function valuesOf(list) {
 
 const around = (value) => [...new Set([value / 4, value / 2, value, value * 2].filter((n) => n >= 1).map(Math.floor))];
 
+/** A table that scrolls sideways within its place. `label`: what it is, read aloud; `heads`: of the first column, then
+    of the figures; `body`: its tbody. */
+export function wideTable(label, heads, body, caption = "") {
+  const cells = heads.map((head, i) => h("th", { scope: "col", class: i ? "num" : null }, head));
+  return h("div", { class: "wide", tabindex: "0", role: "group", "aria-label": label },
+    h("table", {}, caption ? h("caption", {}, caption) : "", h("thead", {}, h("tr", {}, cells)), body));
+}
+
 /** A form for one of `sizes` and a list of values: `submit(size, values, {state, rows})`, whose `state` is a line of
     text that is read aloud and `rows` the place of the answer. `title`, `button`: their words. */
 export function sizeForm(sizes, { title, button, submit }) {

@@ -2,6 +2,7 @@
 import { $, debounce, h } from "../page.js";
 import { Chart, onAnotherLook } from "../chart.js";
 import { BOUND, className, digits, duration, time } from "../format.js";
+import { wideTable } from "../sizes.js";
 import { read } from "./reading.js";
 import { Sizes } from "./sizes.js";
 
@@ -103,11 +104,7 @@ export class Limit {
 
 const cell = (tag, text, number = false) => h(tag, { class: number ? "num" : null }, text);
 
-function table(caption, heads, rows) {
-  const head = heads.map((text, i) => h("th", { scope: "col", class: i ? "num" : null }, text));
-  return h("div", { class: "wide", tabindex: "0", role: "group", "aria-label": caption },
-    h("table", {}, h("caption", {}, caption), h("thead", {}, h("tr", {}, head)), h("tbody", {}, rows)));
-}
+const table = (caption, heads, rows) => wideTable(caption, heads, h("tbody", {}, rows), caption);
 
 function byClass(r) {
   const rows = r.limits.map((l) => h("tr", {},

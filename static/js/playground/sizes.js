@@ -1,7 +1,7 @@
 // The limit of a module at other sizes: a whole number that has a name at the top of the text is given other values.
 import { h } from "../page.js";
 import { className, digits, time } from "../format.js";
-import { sizeForm, sizesOf, withSize } from "../sizes.js";
+import { sizeForm, sizesOf, wideTable, withSize } from "../sizes.js";
 import { read } from "./reading.js";
 
 /** The form and its table, for the text that was read. `asked()`: {gpu, classes}; `open(text)` edits that text. */
@@ -38,12 +38,8 @@ export class Sizes {
     const classes = reading.limits.map((limit) => limit.cls);
     const body = h("tbody");
     const caption = `On ${reading.gpu}: the limit, and how many times it PyTorch takes as our model predicts it`;
-    const head = h("tr", {}, h("th", { scope: "col" }, size.name),
-      classes.map((cls) => h("th", { scope: "col", class: "num" }, className(cls))),
-      h("th", { scope: "col" }, h("span", { class: "sr" }, "Text")));
-    rows.replaceChildren(
-      h("div", { class: "wide", tabindex: "0", role: "group", "aria-label": "The limit at other sizes" },
-        h("table", {}, h("caption", {}, caption), h("thead", {}, head), body)));
+    const heads = [size.name, ...classes.map(className), h("span", { class: "sr" }, "Text")];
+    rows.replaceChildren(wideTable("The limit at other sizes", heads, body, caption));
     for (const [i, value] of values.entries()) {
       state.textContent = `Reading ${size.name} = ${value}, ${i + 1} of ${values.length} …`;
       const changed = withSize(text, size, value);

@@ -1,7 +1,7 @@
 // The best programs of an ended session timed again at other sizes of its module: a session for each value.
 import { blob, boot, h, request } from "../page.js";
 import { baselineName, className, digits, time, times } from "../format.js";
-import { sizeForm, sizesOf, withSize } from "../sizes.js";
+import { sizeForm, sizesOf, wideTable, withSize } from "../sizes.js";
 
 const EVERY = 1500; // ms between two looks at a session
 const AGAIN = `/api/sessions/${boot.session.id}/again`;
@@ -24,11 +24,8 @@ class AtSizes {
   async start(text, size, values, { state, rows }) {
     const run = (this.run = {}); // a later start ends the looks of this one
     const body = h("tbody");
-    const heads = ["State", "Time", "Speedup", "Times its limit"].map((name, i) =>
-      h("th", { scope: "col", class: i ? "num" : null }, name));
-    rows.replaceChildren(
-      h("div", { class: "wide", tabindex: "0", role: "group", "aria-label": "The best program at other sizes" },
-        h("table", {}, h("thead", {}, h("tr", {}, h("th", { scope: "col" }, size.name), heads)), body)));
+    const heads = [size.name, "State", "Time", "Speedup", "Times its limit"];
+    rows.replaceChildren(wideTable("The best program at other sizes", heads, body));
     state.textContent = "";
     for (const value of values) {
       try {
@@ -72,7 +69,7 @@ function cells(session, value, address) {
   const words = !ended ? session.state : one ? `ended · ${className(one.cls)}` : end?.reason ?? "ended";
   return [
     h("th", { scope: "row" }, h("a", { href: address }, String(value))),
-    h("td", one ? {} : { colspan: 4 }, words),
+    h("td", one ? { class: "num" } : { colspan: 4 }, words),
     ...(one ? [
       h("td", { class: "num" }, `${time(one.ms)} ${one.kind}`),
       h("td", { class: "num" }, `${times(one.speedup)} over ${baselineName(one.baseline)}`),
