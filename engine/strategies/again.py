@@ -82,9 +82,9 @@ class Again(Strategy):
                 yield Try(candidate, f"trial {one.trial} of the record", "run again")
         if not tried:
             raise Unsuitable("no_counterpart", NO_COUNTERPART)
-        given = len(self.options.candidates)
-        if tried < given:
-            return f"{tried} of {given} candidates of the record ran again; the others have no program at these sizes."
+        number = len(self.options.candidates)
+        if tried < number:
+            return f"{tried} of {number} candidates of the record ran again; the others have no program at these sizes."
         return "Every candidate of the record ran again."
 
 
