@@ -52,7 +52,6 @@ def main() -> None:
             way.close()
             _become(json.loads(data), fds)
         _reports[pid] = os.dup(fds[REPORT])
-        _tell(_reports[pid], str(pid), os.pidfd_open(pid))
         signal.pthread_sigmask(signal.SIG_UNBLOCK, [signal.SIGCHLD])
         for fd in fds:
             os.close(fd)
@@ -99,6 +98,8 @@ def _become(order: dict, fds: list[int]) -> None:
     with contextlib.suppress(OSError):
         os.sched_setaffinity(0, order["cores"])
         os.setpriority(os.PRIO_PROCESS, 0, order["nice"])
+    # By the fork itself, so that whoever has its first answer also knows its number.
+    _tell(fds[REPORT], str(os.getpid()), os.pidfd_open(os.getpid()))
     os.close(fds[REPORT])
     _place(fds[:REPORT] + fds[REPORT + 1 :], [0, 1, 2, *order["fds"]])
     os.environ.clear()
