@@ -5,7 +5,7 @@ from playwright.sync_api import expect
 
 DRAW = """async (theme) => {
   document.documentElement.dataset.theme = theme;
-  const { makeDiff } = await import("/static/js/language/editor.js");
+  const { makeDiff } = await import("/static/js/language/diff.js");
   const box = document.createElement("div");
   box.id = "drawn";
   document.querySelector("main").prepend(box);

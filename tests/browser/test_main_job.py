@@ -78,6 +78,8 @@ def test_generated_code_of_both_back_ends(open_page, finished):
         page.locator(f'#code [role=tab][data-tab="{backend}"]').click()
         expect(page.locator("#program-code")).to_contain_text("program ")
         expect(page.locator("#generated-code")).to_contain_text(mark)
+        coloured = page.locator("#generated-code .cm-line span[class]", has_text=re.compile("^(import|from|#include)"))
+        expect(coloured.first).to_be_attached()  # C++ is a file that comes with its first text
         assert f"tab={backend}" in page.url
 
 

@@ -101,10 +101,10 @@ class Walk(Watched):
         shift, sources = self.shifts()
         return [f"layout shift {shift:.3f}: {sources}"[:900]] if shift >= STEADY else []
 
-    def heavy(self, most: int = LIGHTEST) -> list[str]:
-        """The weight of the first view, if it is `most` bytes or more."""
+    def heavy(self) -> list[str]:
+        """The weight of the first view, if it is too much."""
         weight = self.weight()
-        return [f"the first view weighs {weight / 1024:.0f} KiB"] if weight >= most else []
+        return [f"the first view weighs {weight / 1024:.0f} KiB"] if weight >= LIGHTEST else []
 
     def complained(self) -> list[str]:
         """Reports of the policy, errors of scripts and lines on the console."""

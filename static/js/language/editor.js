@@ -2,7 +2,6 @@
 import {
   basicSetup,
   Compartment,
-  cpp,
   Decoration,
   EditorState,
   EditorView,
@@ -10,7 +9,6 @@ import {
   indentWithTab,
   keymap,
   lintGutter,
-  MergeView,
   nextDiagnostic,
   placeholder,
   Prec,
@@ -21,7 +19,7 @@ import {
   StateField,
   syntaxHighlighting,
   tags as t,
-  unifiedMergeView,
+  ViewPlugin,
 } from "../../vendor/codemirror-6.0.2/codemirror.js";
 import { assistance, offset, place } from "./assist.js";
 import { ucutlass } from "./ucutlass-mode.js";
@@ -122,26 +120,28 @@ const clothes = EditorView.theme({
   ".cm-panels": { backgroundColor: "var(--panel)", color: "var(--ink)", borderColor: "var(--line)" },
   ".cm-panel input, .cm-panel button": { fontSize: "13px" },
   ".cm-foldPlaceholder": { backgroundColor: "var(--line)", border: "none", color: "var(--muted)", padding: "0 6px" },
-  // A diff: removed and added lines differ by a sign before the line as well as by colour.
-  "&.cm-merge-a .cm-line, &.cm-merge-b .cm-line, .cm-deletedChunk": { paddingLeft: "20px" },
-  ".cm-changedLine, .cm-deletedLine": { position: "relative" },
-  "&.cm-merge-a .cm-changedLine, .cm-deletedChunk": { backgroundColor: "var(--diff-gone) !important" },
-  "&.cm-merge-b .cm-changedLine": { backgroundColor: "var(--diff-line) !important" },
-  "&.cm-merge-a .cm-changedText, .cm-deletedText": {
-    background: "var(--diff-gone-text) !important", borderRadius: "2px",
-  },
-  "&.cm-merge-b .cm-changedText": { background: "var(--diff-text) !important", borderRadius: "2px" },
-  ".cm-changedLine::before, .cm-deletedLine::before": { position: "absolute", left: "6px", fontWeight: "700" },
-  "&.cm-merge-a .cm-changedLine::before": { content: "'−'", color: "var(--bad)" },
-  ".cm-deletedLine::before": { content: "'−'", color: "var(--bad)", left: "-14px" },
-  "&.cm-merge-b .cm-changedLine::before": { content: "'+'", color: "var(--good)" },
-  "&.cm-merge-a .cm-changedLineGutter, .cm-deletedLineGutter": { background: "var(--bad) !important" },
-  "&.cm-merge-b .cm-changedLineGutter": { background: "var(--good) !important" },
-  ".cm-collapsedLines": { background: "var(--sunken) !important", color: "var(--muted)" },
 });
 
-const languages = { python: () => python(), ucutlass: () => ucutlass, cuda: () => cpp(), text: () => [] };
-const language = (name) => (languages[name] ?? languages.text)();
+let cpp = null; // what its file exports, once it is there
+/** C++, which comes when a text of it is shown. */
+function cuda() {
+  if (cpp) return cpp();
+  const later = new Compartment();
+  const arrives = ViewPlugin.define((view) => {
+    let shown = true;
+    import("../../vendor/codemirror-6.0.2/cpp.js").then(
+      (file) => {
+        cpp = file.cpp;
+        if (shown) view.dispatch({ effects: later.reconfigure(cpp()) });
+      },
+      () => {}, // offline: the text is there, in one colour
+    );
+    return { destroy: () => (shown = false) };
+  });
+  return [later.of([]), arrives];
+}
+const languages = { python: () => python(), ucutlass: () => ucutlass, cuda, text: () => [] };
+export const language = (name) => (languages[name] ?? languages.text)();
 /** The language with its help, for editors. */
 const tongueOf = (name, readOnly) => [language(name), name === "ucutlass" && !readOnly ? assistance() : []];
 
@@ -166,7 +166,8 @@ const linked = StateField.define({
   provide: (field) => EditorView.decorations.from(field),
 });
 
-function common(label) {
+/** What every view of code has; `label`: its name for a screen reader. */
+export function common(label) {
   const nonce = document.querySelector('meta[name="style-nonce"]')?.content;
   return [
     basicSetup,
@@ -357,24 +358,4 @@ export function makeEditor(
     focus: () => view.focus(),
     destroy: () => view.destroy(),
   };
-}
-
-/** Two texts compared in `parent`: side by side if there is room, else one above the other. */
-export function makeDiff(parent, { a, b, lang, labelA, labelB }) {
-  const fixed = (label) => [common(label), language(lang), EditorState.readOnly.of(true)];
-  const collapseUnchanged = { margin: 4, minSize: 8 };
-  if (parent.clientWidth >= 620)
-    return new MergeView({
-      parent,
-      a: { doc: a, extensions: fixed(labelA) },
-      b: { doc: b, extensions: fixed(labelB) },
-      collapseUnchanged,
-    });
-  return new EditorView({
-    parent,
-    state: EditorState.create({
-      doc: b,
-      extensions: [fixed(labelB), unifiedMergeView({ original: a, mergeControls: false, collapseUnchanged })],
-    }),
-  });
 }

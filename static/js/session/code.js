@@ -1,7 +1,7 @@
 // The program of one trial beside its generated code: lines linked both ways on hover, a diff with any other trial, and
 // the report of the trial.
 import { $, blob, boot, copyButton, h, select, tablist } from "../page.js";
-import { makeDiff, makeEditor } from "../language/editor.js";
+import { makeEditor } from "../language/editor.js";
 import { logged, tr } from "../texts.js";
 import { backward, forward } from "../language/line_map.js";
 import { report } from "./report.js";
@@ -252,7 +252,11 @@ export class Code {
     const text = (t, name) => (name === "program" ? (t.resolved || t.program) : t.sources?.[name]?.text);
     const names = ["program", "cute", "cpp"].filter((name) => text(one, name) && text(other, name));
     const shown = names.includes(tab) ? tab : "program";
-    const [a, b] = await Promise.all([blob(text(other, shown)), blob(text(one, shown))]);
+    const [a, b, { makeDiff }] = await Promise.all([
+      blob(text(other, shown)),
+      blob(text(one, shown)),
+      import("../language/diff.js"),
+    ]);
     if (turn !== this.turn) return;
     this.diffTabs.replaceChildren(
       ...names.map((name) => h("button", { type: "button", role: "tab", "data-tab": name }, tr(NAMES[name]))),

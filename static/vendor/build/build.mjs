@@ -25,20 +25,29 @@ function folder(name, version) {
   return dir;
 }
 
-// CodeMirror: one bundle; every package that esbuild took in is named with its licence.
+// CodeMirror: one bundle, and beside it what a page loads when it needs it, which imports its packages from the bundle.
+// Every package that esbuild took in is named with its licence.
 const cm = folder("codemirror", pinned.codemirror);
-const result = await build({
-  entryPoints: [join(here, "entry.mjs")],
-  outfile: join(cm, "codemirror.js"),
-  bundle: true, minify: true, format: "esm", target: "es2022", metafile: true, legalComments: "none",
-  banner: { js: "/* CodeMirror 6 and Lezer, bundled by static/vendor/build. MIT: see LICENSE beside this file. */" },
-});
+const banner = { js: "/* CodeMirror 6 and Lezer, bundled by static/vendor/build. MIT: see LICENSE beside this file. */" };
 const taken = new Set();
-for (const path of Object.keys(result.metafile.inputs)) {
-  const tail = path.split("node_modules/").pop();
-  if (tail === path) continue;
-  taken.add(tail.split("/").slice(0, tail.startsWith("@") ? 2 : 1).join("/"));
+async function bundle(entry, name, plugins = []) {
+  const result = await build({
+    entryPoints: [join(here, entry)], outfile: join(cm, name), plugins, banner,
+    bundle: true, minify: true, format: "esm", target: "es2022", metafile: true, legalComments: "none",
+  });
+  for (const path of Object.keys(result.metafile.inputs)) {
+    const tail = path.split("node_modules/").pop();
+    if (tail !== path) taken.add(tail.split("/").slice(0, tail.startsWith("@") ? 2 : 1).join("/"));
+  }
 }
+const SHARED = ["@codemirror/language", "@codemirror/state", "@codemirror/view", "@lezer/highlight", "@lezer/lr"];
+const fromBundle = {
+  name: "from-bundle",
+  setup: ({ onResolve }) => onResolve({ filter: /^@/ }, ({ path }) =>
+    SHARED.includes(path) ? { path: "./codemirror.js", external: true } : null),
+};
+await bundle("entry.mjs", "codemirror.js");
+for (const late of ["cpp", "merge"]) await bundle(`${late}.mjs`, `${late}.js`, [fromBundle]);
 const packages = [...taken].sort().map((name) => ({ name, version: info(name).version, licence: info(name).license }));
 writeFileSync(join(cm, "LICENSE"),
   packages.map((p) => `${p.name} ${p.version} (${p.licence})\n\n${licenceOf(p.name)}\n`).join("\n---\n\n"));

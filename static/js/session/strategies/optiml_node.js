@@ -2,7 +2,6 @@
 // after it, the parts of its reward, and the diff.
 import { blob, h } from "../../page.js";
 import { bytes, count, digits, percent, time } from "../../format.js";
-import { makeDiff } from "../../language/editor.js";
 
 const PARTS = {
   time: "Run time", memory: "Memory traffic", compute: "Arithmetic", occupancy: "Occupancy",
@@ -74,11 +73,12 @@ function diff(n, parent) {
   const lang = n.form === "kernel" ? (n.language || "text") : "ucutlass";
   const node = h("details", { class: "node-changed", ontoggle: async (e) => {
     if (!e.target.open || box.childElementCount) return;
-    const texts = await Promise.all([blob(n.before), blob(n.text)]).catch(() => null);
+    const loaded = [blob(n.before), blob(n.text), import("../../language/diff.js")];
+    const texts = await Promise.all(loaded).catch(() => null);
     if (!texts) box.append("The texts could not be loaded. Open this again.");
     else if (texts[0] === texts[1]) box.append("The two texts are the same.");
     else {
-      const [a, b] = texts;
+      const [a, b, { makeDiff }] = texts;
       makeDiff(box, { a, b, lang, labelA: `Trial ${parent?.trial ?? n.edits}`, labelB: `Trial ${n.trial}` });
     }
   } }, h("summary", {}, `Diff from trial ${n.edits}`), box);
