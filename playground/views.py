@@ -110,6 +110,7 @@ def _session(
     card["text"] = cards.sentence(session)
     good, runs = snapshots.runs_of(session)
     context = {"boot": boot, "session": boot["session"], "card": card, "runs": runs, "page_language": language}
+    context["runs_listed"] = snapshots.runs_listed(session)
     context["offers_again"] = again.offered(session)
     asks = any(s["name"] == session.spec.get("strategy") and s["asks"] for s in strategies())
     ended = session.state == Session.ENDED

@@ -119,7 +119,7 @@ def _attach(session: Session, end: events.SessionEnded) -> None:
     try:
         run = compared(session, end)
         if _says_something(run, snapshot):
-            snapshots.attach(snapshot, run)
+            snapshots.attach(snapshot, run | {"session": session.id})
     except (Refused, KeyError, TypeError, ValueError):  # the session ends all the same
         logger.exception("the run of session %s was not attached", session.id)
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 from django.utils.translation import gettext_noop
 
 from playground.learn.words import translations
-from playground.sharing import words
+from playground.sharing import sentence_words, words
 
 # What the page's scripts say beside those of a pane: an English text is its own key (static/js/texts.js).
 SCRIPT = (
@@ -210,6 +210,20 @@ SCRIPT = (
     gettext_noop("Start it again"),
     gettext_noop("Fix it in the editor"),
     gettext_noop("Open the text in the editor"),
+    gettext_noop("To time it at other sizes, give the sizes names at the top of the module, such as {example}."),
+    gettext_noop(
+        "Each value starts a session that gives the best program these sizes and times it. Nothing is searched."
+    ),
+    gettext_noop("Size"),
+    gettext_noop("Values"),
+    gettext_noop("Values are one to {n} whole numbers from 1, such as 1024, 2048."),
+    gettext_noop("The best program at other sizes"),
+    gettext_noop("Time it"),
+    gettext_noop("State"),
+    gettext_noop("Time"),
+    gettext_noop("Speedup"),
+    gettext_noop("Times its limit"),
+    gettext_noop("The module's text did not load. Reload the page."),
 )
 # What the template says (templates/session.html), so that a test finds each of them here.
 PAGE = (
@@ -220,6 +234,16 @@ PAGE = (
     gettext_noop("Run again"),
     gettext_noop("Run again here"),
     gettext_noop("The best program at other sizes"),
+    gettext_noop("Runs that compared with it"),
+    gettext_noop(
+        "Each ran the recorded programs again, with fresh inputs. Beside each trial: its speedup then, and in brackets "
+        "the recorded one."
+    ),
+    gettext_noop("Date"),
+    gettext_noop("Device"),
+    gettext_noop("Outcome"),
+    gettext_noop("Session"),
+    gettext_noop("open"),
     gettext_noop("Try the best programs of this session again, on this server, with fresh inputs"),
     gettext_noop("Reproduced"),
     gettext_noop("Watching"),
@@ -237,150 +261,6 @@ PAGE = (
     gettext_noop("Trials in the list"),
     gettext_noop("Program and generated code"),
 )
-# What limits the best program and what to try next (engine/session/fold/next_step.py).
-NEXT = (
-    gettext_noop("No program is faster than PyTorch so far; {rest}"),
-    gettext_noop("{who} is bound by the launch: {why}."),
-    gettext_noop("{who} is within {share} of the limit, which {unit} set: only {what} helps much."),
-    gettext_noop("{who} is within {share} of the limit, which {unit} sets: only {what} helps much."),
-    gettext_noop("{a}; {b}; try next: {what}."),
-    gettext_noop("{a}; try next: {what}."),
-    gettext_noop("{who} takes {gap} times the limit"),
-    gettext_noop("{who} takes {gap} times the limit."),
-    gettext_noop("{who} has no limit"),
-    gettext_noop("Trial {n} ({cls})"),
-    gettext_noop("the fastest, trial {n} ({cls}),"),
-    gettext_noop("by the model, its stage {name} takes {share} of the time and is bound by {unit}"),
-    gettext_noop("by the model, its stage {name} takes {share} of the time and takes longest"),
-    gettext_noop("by the model, it is bound by {unit}"),
-    gettext_noop("by the model, it takes longest"),
-    gettext_noop("at full rate, {unit} needs {share} of that time"),
-    gettext_noop("at full rate, {unit} need {share} of that time"),
-    gettext_noop("its {n} launches take far longer than their work; try next to merge them"),
-    gettext_noop("one launch takes far longer than its work, so that only fewer calls or a CUDA graph save time"),
-    gettext_noop("less work or a lower precision class"),
-    gettext_noop("moving fewer bytes"),
-    gettext_noop("fewer or cheaper operations"),
-    gettext_noop("fewer or cheaper functions"),
-    gettext_noop("another tile, cluster or schedule for it"),
-    gettext_noop("fewer operations on the arithmetic pipes"),
-    gettext_noop("cheaper functions in it"),
-    gettext_noop("fusing it with its neighbours, so that it moves fewer bytes"),
-    gettext_noop("a larger tile or a wider cluster, so that it fetches its operands less often"),
-    gettext_noop("a shorter epilogue, or a schedule that overlaps it with products"),
-    gettext_noop("merging it into a neighbouring stage"),
-    gettext_noop("merging it with a neighbouring product, because its work is shorter than filling its pipeline"),
-    gettext_noop("another tile, so that it reads its operands less often"),
-    gettext_noop("wider loads, or fewer passes over its operands"),
-    gettext_noop("reading its source directly, without this copy"),
-    gettext_noop("a smaller tile or a shorter epilogue, because registers are spilled to memory"),
-    gettext_noop("a profile, because it takes {x} times what the model of the device predicts"),
-    gettext_noop("{lever} (predicted {x}x over PyTorch)"),
-    gettext_noop("the L2 cache's bandwidth"),
-    gettext_noop("the epilogue"),
-    gettext_noop("the start of its pipeline"),
-    gettext_noop("the launch"),
-)
-# The levers of a report (sol/levers.py); within a sentence they begin with a small letter.
-LEVERS = (
-    gettext_noop("Run {names} as one flash-style attention kernel"),
-    gettext_noop("run {names} as one flash-style attention kernel"),
-    gettext_noop("Run {names} as one kernel"),
-    gettext_noop("run {names} as one kernel"),
-    gettext_noop("Fuse {names} into the epilogue of {name}"),
-    gettext_noop("fuse {names} into the epilogue of {name}"),
-    gettext_noop("Use the {cls} class"),
-    gettext_noop("use the {cls} class"),
-    gettext_noop("Split K in {name}"),
-    gettext_noop("split K in {name}"),
-    gettext_noop("Schedule {name} with stream-K, or change its tile"),
-    gettext_noop("schedule {name} with stream-K, or change its tile"),
-    gettext_noop("Pad {name} to rows of 16 bytes"),
-    gettext_noop("pad {name} to rows of 16 bytes"),
-    gettext_noop("Drop the copy {name}"),
-    gettext_noop("drop the copy {name}"),
-    gettext_noop("Keep {name} in channels-last"),
-    gettext_noop("keep {name} in channels-last"),
-    gettext_noop("{title}, {n} times"),
-    gettext_noop("{name} and {n} like it"),
-)
-# What the charts say that no pane shows (sol/figures): axes, legends, captions, the heads of their tables.
-FIGURES = (
-    gettext_noop("Share of each limit."),
-    gettext_noop("% of the limit in {cls} ({kind})"),
-    gettext_noop("matrix units"),
-    gettext_noop("arithmetic pipes"),
-    gettext_noop("special functions"),
-    gettext_noop("device memory"),
-    gettext_noop("memory"),
-    gettext_noop("This is faster than the {unit} allow: distrust the time before anything else."),
-    gettext_noop("The {unit} are busy for {share} of the time: only {what} would make it much faster."),
-    gettext_noop("a lower precision class or less work"),
-    gettext_noop("moving less data"),
-    gettext_noop(
-        "Neither the {unit} ({share}) nor memory ({other}) is near its limit: {n} launches and the waits "
-        "between them cost most, so fuse."
-    ),
-    gettext_noop("Neither the {unit} ({share}) nor memory ({other}) is near its limit, so find what they wait for."),
-    gettext_noop("Neither the {unit} ({share}) nor memory ({other}) is near its limit, so first {lever}."),
-    gettext_noop(
-        "The {unit} are used more ({share}) than the {second} ({other}), with {rest} left to gain; next, {lever}."
-    ),
-    gettext_noop("The {unit} are used more ({share}) than the {second} ({other}), with {rest} left to gain."),
-    gettext_noop("ms ({kind})"),
-    gettext_noop("Time by stage, end to end ({kind})."),
-    gettext_noop("Time by stage, end to end ({kind}): {what}, beside its own limit."),
-    gettext_noop("region {n}"),
-    gettext_noop("launch"),
-    gettext_noop("main"),
-    gettext_noop("epilogue"),
-    gettext_noop("Levers: predicted against observed."),
-    gettext_noop("predicted speedup"),
-    gettext_noop("observed speedup"),
-    gettext_noop("trials saved, %"),
-    gettext_noop("speedup kept, %"),
-    gettext_noop("policies"),
-    gettext_noop("Pareto front"),
-    gettext_noop("best of the μCUTLASS study"),
-    gettext_noop("best that keeps enough"),
-    gettext_noop("What stopping earlier costs and saves: {sessions} recorded sessions, {trials} trials."),
-    gettext_noop(
-        "Stopping within {eps} of the limit or after {n} trials without a better one saves {saved} of the "
-        "trials and keeps {kept} of the speedup."
-    ),
-    gettext_noop("fill"),
-    gettext_noop("reduction"),
-    gettext_noop("layout"),
-    gettext_noop("bias"),
-    gettext_noop("fuse attention"),
-    gettext_noop("fuse tail"),
-    gettext_noop("fuse pointwise"),
-    gettext_noop("lower class"),
-    gettext_noop("split k"),
-    gettext_noop("stream k"),
-    gettext_noop("align"),
-    gettext_noop("drop copy"),
-    gettext_noop("channels last"),
-    gettext_noop("stage"),
-    gettext_noop("starts"),
-    gettext_noop("ends"),
-    gettext_noop("share"),
-    gettext_noop("unit"),
-    gettext_noop("ms alone"),
-    gettext_noop("share of limit"),
-    gettext_noop("lever"),
-    gettext_noop("class"),
-    gettext_noop("predicted"),
-    gettext_noop("observed"),
-    gettext_noop("against"),
-    gettext_noop("trial"),
-    gettext_noop("trials saved"),
-    gettext_noop("speedup kept"),
-    gettext_noop("efficiency"),
-    gettext_noop("front"),
-    gettext_noop("window"),
-    gettext_noop("eps"),
-)
 
 
 def texts(language: str) -> dict[str, str]:
@@ -391,4 +271,4 @@ def texts(language: str) -> dict[str, str]:
 def sentences(language: str) -> dict[str, str]:
     """The same for texts that the server writes: what limits a program, levers, figures and states. The pages take the
     first one that fits, so the general ones of a pane ("{name} limit") stand last."""
-    return translations((*NEXT, *LEVERS, *FIGURES), language) | words.sentences(language)
+    return translations(sentence_words.ALL, language) | words.sentences(language)

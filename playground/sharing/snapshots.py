@@ -91,6 +91,30 @@ def runs_of(session: Session) -> tuple[int, int]:
     return (0, 0) if snapshot is None else records.counted(snapshot.record)
 
 
+def runs_listed(session: Session) -> list[dict[str, Any]]:
+    """{when, device, verdict, trials: a text each, session: the id of one that is here or ""} of each attached run, the
+    newest first. A run that was sent may hold anything; what cannot be read is left out."""
+    snapshot = Snapshot.objects.filter(session=session).first() if session.provenance.get("snapshot") else None
+    runs = snapshot.record["reproductions"] if snapshot else []
+    named = [name for run in runs if isinstance(name := run.get("session"), str)]
+    here = set(Session.objects.filter(id__in=named).values_list("id", flat=True))
+    return [
+        {"when": str(run["when"])[:10], "device": run["device"], "verdict": run["verdict"],
+         "trials": [line for trial in run["trials"] if (line := _trial(trial))],
+         "session": run.get("session") if run.get("session") in here else ""}
+        for run in reversed(runs)
+    ]  # fmt: skip
+
+
+def _trial(outcome: dict[str, Any]) -> str:
+    """Such as "3: 2.41× (2.38×)", again and recorded; "" without both ratios."""
+    try:
+        ratios = [float(outcome[name]["ratio"]) for name in ("again", "recorded")]
+        return f"{int(outcome['trial'])}: {ratios[0]:.3g}× ({ratios[1]:.3g}×)"
+    except (KeyError, TypeError, ValueError):
+        return ""
+
+
 def _without_text(spec: dict[str, Any]) -> dict[str, Any]:
     """A request without what its owner wrote. An endpoint and a model of a visitor's own are not shared either."""
     names = ("source_kind", "strategy", "device", "classes", "trials", "eps", "window", "algebraic")

@@ -1,5 +1,6 @@
 // The sizes that a module's text names, and the form in which other values are given to one of them.
 import { h } from "./page.js";
+import { tr } from "./texts.js";
 
 const MOST = 8; // values at once
 const LONGEST = 200; // characters of a line that is looked at
@@ -67,8 +68,8 @@ export function sizeForm(sizes, { title, button, submit }) {
   const form = h("form", { class: "sizes", id: "sizes" },
     title ? h("h3", {}, title) : "",
     h("div", { class: "sizes-fields" },
-      h("div", {}, h("label", { for: "size-name" }, "Size"), pick),
-      h("div", {}, h("label", { for: "size-values" }, "Values"), list),
+      h("div", {}, h("label", { for: "size-name" }, tr("Size")), pick),
+      h("div", {}, h("label", { for: "size-values" }, tr("Values")), list),
       h("button", { class: "button", type: "submit" }, button)),
     state, rows);
   form.addEventListener("submit", (event) => {
@@ -78,7 +79,7 @@ export function sizeForm(sizes, { title, button, submit }) {
       submit(sizes[pick.value], values, { state, rows });
       return;
     }
-    state.textContent = `Values are one to ${MOST} whole numbers from 1, such as 1024, 2048.`;
+    state.textContent = tr("Values are one to {n} whole numbers from 1, such as 1024, 2048.", { n: MOST });
     list.focus();
   });
   return form;

@@ -1,6 +1,7 @@
 // The best programs of an ended session timed again at other sizes of its module: a session for each value.
 import { blob, boot, h, request } from "../page.js";
 import { baselineName, className, digits, time, times } from "../format.js";
+import { tr } from "../texts.js";
 import { sizeForm, sizesOf, wideTable, withSize } from "../sizes.js";
 
 const EVERY = 1500; // ms between two looks at a session
@@ -11,21 +12,25 @@ class AtSizes {
   constructor(root, text) {
     const sizes = sizesOf(text);
     if (!sizes.length) {
-      root.append(h("p", { class: "help" }, "To time it at other sizes, give the sizes names at the top of the ",
-        "module, such as ", h("code", {}, "N = 4096"), "."));
+      root.append(h("p", { class: "help" },
+        tr("To time it at other sizes, give the sizes names at the top of the module, such as {example}.",
+          { example: "N = 4096" })));
       return;
     }
     root.append(
-      h("p", { class: "help" }, "Each value starts a session that gives the best program these sizes, checks it and " +
-        "times it beside PyTorch. Nothing is searched."),
-      sizeForm(sizes, { button: "Time it", submit: (size, values, shown) => this.start(text, size, values, shown) }));
+      h("p", { class: "help" },
+        tr("Each value starts a session that gives the best program these sizes and times it. Nothing is searched.")),
+      sizeForm(sizes, {
+        button: tr("Time it"),
+        submit: (size, values, shown) => this.start(text, size, values, shown),
+      }));
   }
 
   async start(text, size, values, { state, rows }) {
     const run = (this.run = {}); // a later start ends the looks of this one
     const body = h("tbody");
-    const heads = [size.name, "State", "Time", "Speedup", "Times its limit"];
-    rows.replaceChildren(wideTable("The best program at other sizes", heads, body));
+    const heads = [size.name, tr("State"), tr("Time"), tr("Speedup"), tr("Times its limit")];
+    rows.replaceChildren(wideTable(tr("The best program at other sizes"), heads, body));
     state.textContent = "";
     for (const value of values) {
       try {
@@ -58,7 +63,7 @@ export async function fill(root, source) {
   try {
     new AtSizes(root, await blob(source));
   } catch {
-    root.append(h("p", { class: "help" }, "The module's text did not load. Reload the page."));
+    root.append(h("p", { class: "help" }, tr("The module's text did not load. Reload the page.")));
   }
 }
 

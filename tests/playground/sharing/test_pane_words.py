@@ -13,7 +13,7 @@ from playground import figures, recordings
 from playground.conf import ROOT
 from playground.learn import catalogue
 from playground.models import Session
-from playground.sharing import session_words, words
+from playground.sharing import sentence_words, session_words, words
 from sol import levers
 from tests.playground.source_texts import texts_in
 
@@ -32,6 +32,8 @@ WHOLE = (
     *(f"session/trials/{name}" for name in ("order", "trial_tree", "trials_as")),
     *(f"session/replay/{name}" for name in ("what_if", "what_if_button", "stairs")),
     "profile",
+    "sizes",
+    "sharing/at_sizes",
     "refusal",
 )
 TABLE = re.compile(r"const (?:LINK|DEVICE|STATE|DOING|FAILED|VERDICT|ENDED|NO_TIME|SPENT) = \{(.*?)\};", re.S)
@@ -41,8 +43,7 @@ TRANSLATED = re.compile(r"""\{% trans ("|')(.*?)\1 %\}""")
 
 def test_no_word_of_a_pane_is_missing_in_korean():
     messages = {*words.SCRIPT, *words.FIGURES, *words.STATES, *words.PAGE}
-    messages |= {*session_words.SCRIPT, *session_words.PAGE, *session_words.NEXT, *session_words.LEVERS}
-    messages |= {*session_words.FIGURES}
+    messages |= {*session_words.SCRIPT, *session_words.PAGE, *sentence_words.ALL}
     for name in ("embed", "session"):
         messages |= {text for _, text in TRANSLATED.findall((ROOT / f"templates/{name}.html").read_text())}
     korean, elsewhere = {}, {}
@@ -97,7 +98,7 @@ def patterns(texts) -> list[re.Pattern]:
 
 
 PANES = patterns(words.FIGURES)
-PAGES = patterns((*words.FIGURES, *session_words.FIGURES, *session_words.NEXT, *session_words.LEVERS))
+PAGES = patterns((*words.FIGURES, *sentence_words.ALL))
 
 
 def unknown(figure: dict, known: list[re.Pattern]) -> list[str]:
@@ -135,14 +136,14 @@ def test_what_to_try_next_and_each_lever_is_in_the_table():
     constants = {*next_step.LESS.values(), *next_step.REMEDY.values(), *next_step.UNITS.values()}
     constants |= {next_step.ALONE, next_step.PASSES, next_step.COPY}
     constants |= {*profile.BOUND.values()}
-    assert constants - {*session_words.NEXT} - {*words.FIGURES} == set()
+    assert constants - {*sentence_words.NEXT} - {*words.FIGURES} == set()
     assert {*profile.BOUND.values()} - {*session_words.SCRIPT} == set(), "a trial's report names them too"
     titles = set()
     for node in ast.walk(ast.parse(inspect.getsource(levers))):
         match node:
             case ast.Call(func=ast.Name("Lever") | ast.Attribute(attr="add"), args=[_, title, *_]):
                 titles |= texts_in(title)
-    table = {re.sub(r"\{\w+\}", "{}", text) for text in session_words.LEVERS}
+    table = {re.sub(r"\{\w+\}", "{}", text) for text in sentence_words.LEVERS}
     assert len(titles) >= 9 and titles - table == set()
 
 

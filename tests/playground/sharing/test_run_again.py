@@ -151,6 +151,11 @@ def test_the_run_is_attached_to_a_snapshot_once(client, predicted):
     work(started)
     runs = Snapshot.objects.get(session_id=name).record["reproductions"]
     assert [r["verdict"] for r in runs] == [SAME, OTHER]
+    page = client.get(f"/s/{name}").content.decode()
+    assert f'href="/s/{started.id}"' in page and page.index(OTHER) < page.index(SAME), "the newest first"
+    Session.objects.filter(id=started.id).delete()
+    page = client.get(f"/s/{name}").content.decode()
+    assert f'href="/s/{started.id}"' not in page and OTHER in page
 
 
 def test_a_run_that_was_lost_goes_on_and_is_attached_once(client, predicted):
