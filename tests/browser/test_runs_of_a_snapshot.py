@@ -1,0 +1,36 @@
+"""A snapshot's page lists the runs that compared with it, each with a link to its session."""
+
+import re
+
+from playwright.sync_api import expect
+
+from tests.browser.conftest import no_sideways_scroll, until
+from tests.browser.walk import walking
+
+
+def test_a_run_is_listed_on_the_page_of_the_snapshot(app, browser, finished):
+    token = {"X-Control-Token": finished["control"].rsplit("/", 1)[1]}
+    snapshot = app.post(f"/api/sessions/{finished['id']}/snapshots", {"transcript": False}, token)["id"]
+    started = app.post(f"/api/sessions/{snapshot}/again", {})
+    app.wait_ended(started["id"])
+    with walking(browser) as walk:
+        page = walk.page
+        page.goto(f"{app.url}/s/{snapshot}")
+        runs = page.locator("#runs")
+        runs.locator("summary").focus()
+        page.keyboard.press("Enter")
+        row = runs.locator("tbody tr").first
+        expect(row).to_contain_text("same prediction")
+        expect(row).to_contain_text(re.compile(r"\d: \d[\d.]*× \(\d[\d.]*×\)"))
+        walk.settled()
+        assert walk.moved() == []
+        for scheme in ("light", "dark"):
+            page.emulate_media(color_scheme=scheme)
+            for width in (1440, 360):
+                page.set_viewport_size({"width": width, "height": 800})
+                no_sideways_scroll(page)
+                until(page, "document.getAnimations().length === 0")
+                assert walk.axe() == [], (scheme, width)
+        row.get_by_role("link").click()
+        expect(page).to_have_url(f"{app.url}/s/{started['id']}")
+        assert list(walk) == [], list(walk)
