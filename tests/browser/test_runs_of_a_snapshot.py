@@ -16,14 +16,14 @@ def test_a_run_is_listed_on_the_page_of_the_snapshot(app, browser, finished):
     with walking(browser) as walk:
         page = walk.page
         page.goto(f"{app.url}/s/{snapshot}")
+        walk.settled()
+        assert walk.moved() == []
         runs = page.locator("#runs")
         runs.locator("summary").focus()
         page.keyboard.press("Enter")
         row = runs.locator("tbody tr").first
         expect(row).to_contain_text("same prediction")
         expect(row).to_contain_text(re.compile(r"\d: \d[\d.]*× \(\d[\d.]*×\)"))
-        walk.settled()
-        assert walk.moved() == []
         for scheme in ("light", "dark"):
             page.emulate_media(color_scheme=scheme)
             for width in (1440, 360):
