@@ -14,6 +14,7 @@ in turn: eager, torch.compile with max-autotune, and ours. The same command cont
 from __future__ import annotations
 
 import argparse
+import contextlib
 import importlib
 import importlib.metadata
 import json
@@ -31,6 +32,7 @@ from typing import Any
 from engine import atomic_write, jsonprocess
 from engine.bench.studies.host_time import TOLERANCE, works
 from engine.bench.studies.packages import MODULES
+from engine.evaluate.reference.pytorch_classes import accumulating
 from engine.evaluate.timing import gpu_condition
 from engine.evaluate.timing.samples import Timer, interval, paired_ratio
 
@@ -130,7 +132,7 @@ def reloaded(name: str, module: Any, fast: Any, inputs: tuple[Any, ...]) -> bool
         if done.returncode:
             return done.stderr[-300:]
         theirs = torch.load(out)
-    with torch.no_grad():
+    with torch.no_grad(), _quick(inputs):
         ours = module(*inputs).cpu().double()
     return bool((theirs.double() - ours).norm() <= TOLERANCE * ours.norm())
 
@@ -144,9 +146,13 @@ def reload(name: str, home: str, package: Path, out: Path) -> int:
     sys.path.insert(0, str(package.parent))
     fast = importlib.import_module(package.name).optimized(module)
     fast.load_state_dict(module.state_dict())
-    with torch.no_grad():
+    with torch.no_grad(), _quick(inputs):
         torch.save(fast(*inputs).cpu(), out)
     return 0
+
+
+def _quick(inputs: tuple[Any, ...]) -> contextlib.AbstractContextManager[None]:
+    return contextlib.nullcontext() if inputs[0].is_cuda else accumulating()
 
 
 # ---- times ----

@@ -22,6 +22,7 @@ from engine.evaluate.correctness import inputs as data
 from engine.evaluate.correctness import oracle
 from engine.evaluate.correctness.tolerance import compare, finite
 from engine.evaluate.integrity.process import judge_main
+from engine.evaluate.reference.pytorch_classes import accumulating
 from sol.graph import OpGraph
 
 KEEP = 6  # references in memory, of at most KEEP_BYTES each
@@ -116,7 +117,8 @@ def judge(request: dict) -> dict:
     if composed is None:
         results = oracle.run(program, inputs)
     else:
-        outputs = composed.run(_values(request, graph))
+        with accumulating():
+            outputs = composed.run(_values(request, graph))
         results = [outputs[n] for n in graph.outputs]
     comparisons: list[dict[str, Any]] = []
     for out, want in zip(results, references, strict=True):

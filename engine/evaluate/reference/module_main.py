@@ -17,6 +17,7 @@ from engine.evaluate.correctness import inputs as data
 from engine.evaluate.reference.compiling import Compiled
 from engine.evaluate.reference.module_clock import ModuleClock
 from engine.evaluate.reference.module_state import WrittenState, copied, get, own_tensors, settle
+from engine.evaluate.reference.pytorch_classes import HALF, accumulating
 from engine.evaluate.reference.pytorch_times import Baseline, argument_sets, compiled_ahead
 from engine.evaluate.reference.right_results import RightResults
 from engine.evaluate.shared_memory import Block, NotShared
@@ -154,13 +155,19 @@ class Held:
         arguments = [values[next(named)] if isinstance(v, torch.Tensor) else v for v in self.inputs]
         if copies or wide:
             arguments = [copied(v, dtype) for v in arguments]
-        with torch.no_grad():
+        halves = self.device == "cpu" and not wide and self._has_halves()
+        with torch.no_grad(), accumulating() if halves else contextlib.nullcontext():
             result = child.stage("forward", lambda: model(*arguments))
         outputs = self._tensors(torch.utils._pytree.tree_leaves(result))
         outputs += self.state.read(model, self._tensors(arguments))
         if len(outputs) != len(self.graph.outputs):
             raise Bad("unsteady", "forward returned another number of tensors than when it was traced.")
         return outputs
+
+    def _has_halves(self) -> bool:
+        """Return True if products may be of f16 or bf16 tensors."""
+        named = any(t.dtype in HALF for t in self.graph.tensors.values())
+        return named or self.torch.is_autocast_enabled("cpu")
 
     def do_compute(self, family: str, seed: int, rows: int | None, to_host: bool) -> dict:
         start, block = time.perf_counter(), None if to_host else self.block

@@ -130,6 +130,31 @@ def rounding(cut: Callable[[Any, int], Any], products: dict[str, tuple[int, int,
 
 
 @contextlib.contextmanager
+def accumulating() -> Iterator[None]:
+    """Compute products of f16 and bf16 tensors as a GPU does: summed in f32 and rounded once to their type. For the
+    CPU, which takes 16 to 70 times as long in these types where it has no instructions for them."""
+    import torch
+
+    from engine.trace.dispatch import DispatchMode
+
+    halves = (torch.float16, torch.bfloat16)
+
+    class Accumulate(DispatchMode):
+        def __torch_dispatch__(self, func, types, args=(), kwargs=None):
+            if func._schema.name.split("::")[-1] not in _PRODUCTS:
+                return func(*args, **(kwargs or {}))
+            tensors = [x for x in args if isinstance(x, torch.Tensor)]
+            dtype = tensors[0].dtype
+            if dtype not in halves or any(x.dtype != dtype for x in tensors) or "out" in (kwargs or {}):
+                return func(*args, **(kwargs or {}))
+            wide = [x.float() if isinstance(x, torch.Tensor) else x for x in args]
+            return func(*wide, **(kwargs or {})).to(dtype)
+
+    with Accumulate():
+        yield
+
+
+@contextlib.contextmanager
 def widening() -> Iterator[None]:
     """Replace each float type that a text names (`x.to(torch.bfloat16)`, `sum(dtype=torch.float32)`) by float64, so
     that such a module can be computed in float64 too."""

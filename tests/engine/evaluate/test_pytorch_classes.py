@@ -4,7 +4,7 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
-from engine.evaluate.reference.pytorch_classes import as_class, casting, permitted  # noqa: E402
+from engine.evaluate.reference.pytorch_classes import accumulating, as_class, casting, permitted  # noqa: E402
 
 
 def settings():
@@ -51,3 +51,18 @@ def test_of_fp8_the_error_is_that_of_operands_rounded_by_rows():
         assert torch.equal(torch.mv(w, x[1]), w @ x[1])  # no matrix product
     rows = (result - right).norm(dim=1) / right.norm(dim=1)
     assert rows.min() > 0.01 and rows.max() < 0.08 and casting("fp8", "cpu").__class__.__name__ == "nullcontext"
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
+def test_half_products_are_summed_in_f32_and_rounded_once(dtype):
+    x, w, b = torch.randn(16, 256).to(dtype), torch.randn(24, 256).to(dtype), torch.randn(24).to(dtype)
+    image, filters = torch.randn(2, 8, 9, 9).to(dtype), torch.randn(4, 8, 3, 3).to(dtype)
+    right = torch.nn.functional.linear(x.double(), w.double(), b.double())
+    with accumulating():
+        linear = torch.nn.functional.linear(x, w, b)
+        conv = torch.nn.functional.conv2d(image, filters)
+        assert (x.float() @ w.float().T).dtype == torch.float32, "other products are as they were"
+    assert linear.dtype == conv.dtype == dtype
+    close = torch.finfo(dtype).eps * 0.5 * right.abs() + 1e-5
+    assert ((linear.double() - right).abs() <= close).all()
+    assert torch.equal(conv, torch.nn.functional.conv2d(image.float(), filters.float()).to(dtype))
