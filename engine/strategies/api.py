@@ -24,6 +24,7 @@ import hashlib
 import json
 from collections.abc import Generator, Sequence
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import Any, ClassVar
 
 from pydantic import BaseModel, ConfigDict
@@ -150,6 +151,12 @@ class Receive(Verb):
         return []
 
 
+@lru_cache(64)
+def _schema(expects: type[BaseModel]) -> dict[str, Any]:
+    """The JSON schema of a reply: pydantic takes 2 ms for it, and each step of a replay compares several digests."""
+    return expects.model_json_schema()
+
+
 @dataclass(frozen=True)
 class Ask(Verb):
     """One turn of a model. Answer: Reply. `expects`: the pydantic model of a JSON reply; None: any text."""
@@ -160,7 +167,7 @@ class Ask(Verb):
     name: ClassVar[str] = "ask"
 
     def asked(self) -> Any:
-        return [self.role, self.prompt, self.expects.model_json_schema() if self.expects else None]
+        return [self.role, self.prompt, _schema(self.expects) if self.expects else None]
 
     def parsed(self, text: str) -> tuple[BaseModel | None, str]:
         """The reply as `expects` (engine.llm.reader), and its first error or ""."""

@@ -125,8 +125,9 @@ def test_retry_after_is_waited_for(server):
     assert 0.3 <= time.monotonic() - began < 3
 
 
-@pytest.mark.parametrize("header", ["3600", formatdate(time.time() + 900, usegmt=True)], ids=["seconds", "date"])
-def test_a_long_retry_after_is_not_waited_for(server, header):
+@pytest.mark.parametrize("form", ["seconds", "date"])
+def test_a_long_retry_after_is_not_waited_for(server, form):
+    header = "3600" if form == "seconds" else formatdate(time.time() + 900, usegmt=True)  # 15 minutes from now
     reply = ask(server, status(429, Retry_After=header))
     assert reply.refusal == "rate_limited" and "too long" in reply.reason and len(server.requests) == 1
 
