@@ -43,11 +43,11 @@ const info = {
 };
 
 // ---- the address holds the selection ----------------------------------------------------------------------------
-const place = { trial: null, diff: null, tab: null, order: "", show: "", find: "", as: "" };
+const place = { trial: null, diff: null, tab: null, order: "", show: "", find: "", as: "", at: null };
 {
   const query = new URLSearchParams(location.search);
   const number = (name) => (/^\d{1,6}$/.test(query.get(name) ?? "") ? Number(query.get(name)) : null);
-  Object.assign(place, { trial: number("trial"), diff: number("diff"), tab: query.get("tab") });
+  Object.assign(place, { trial: number("trial"), diff: number("diff"), at: number("at"), tab: query.get("tab") });
   const one = (name, ...known) => (known.some((of) => query.get(name) in of) ? query.get(name) : "");
   Object.assign(place, { order: one("order", ORDERS), show: one("show", SHOWS, CLASS), find: query.get("find") ?? "" });
   Object.assign(place, policyOf(query), { as: query.get("as") === "tree" ? "tree" : "" });
@@ -58,6 +58,7 @@ function keep() {
   const query = new URLSearchParams(language ? { lang: language } : {});
   if (chosen && place.trial) query.set("trial", place.trial);
   if (place.diff) query.set("diff", place.diff);
+  if (place.at) query.set("at", place.at);
   for (const name of ["tab", "order", "show", "find", "as"]) if (place[name]) query.set(name, place[name]);
   if (place.eps !== null) for (const name of ["eps", "w"]) query.set(name, place[name]);
   const text = query.toString();
@@ -133,8 +134,11 @@ new Help($("help"), { w: () => whatIf.toggle(), t: () => trialsAs.toggle() });
 const replay = new Replay((seq) => {
   replayTo = seq;
   replayed = seq === null ? null : fold(log, seq);
+  place.at = seq;
+  keepSoon();
   draw();
 });
+let asked = place.at; // the event of the address, until the log is loaded up to it
 tablist(document.querySelector(".panes-nav"), (tab) => {
   $("panes").dataset.pane = tab.dataset.pane;
   select(tab.parentElement, tab);
@@ -160,7 +164,17 @@ function draw() {
   notes.draw(n, Boolean(live.end));
   profile.draw(now, n, live);
   owner.draw(live, n);
-  if (live.trials.size && live.seq >= info.last) replay.ready(log, !live.end);
+  if (live.trials.size && live.seq >= info.last) {
+    replay.ready(log, !live.end);
+    if (asked !== null) {
+      const at = log.findIndex((e) => e.seq >= asked) + 1;
+      asked = place.at = null;
+      if (at) {
+        replay.go(at); // draws again
+        return;
+      }
+    }
+  }
   // Refused before any trial: the message is enough.
   const nothing = Boolean(live.end) && live.trials.size === 0 && live.end.state !== "done";
   $("panes").hidden = document.querySelector(".panes-nav").hidden = nothing;
