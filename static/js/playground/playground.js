@@ -5,6 +5,7 @@ import { fixName, makeEditor } from "../language/editor.js";
 import { carry } from "./carry.js";
 import { drawExamples } from "./examples.js";
 import { fromServer } from "../language/diagnostics.js";
+import { remember } from "../mine/started.js";
 import { sentence } from "../refusal.js";
 import { firstVisit, keep, state, store } from "./draft.js";
 import { badChoice, misplaced } from "./mistakes.js";
@@ -290,6 +291,8 @@ $("form").addEventListener("submit", async (e) => {
         ...ownEndpoint(state, boot.strategies ?? []),
       },
     });
+    const started = { id: session.id, title: "A session", created: Date.now() / 1000 };
+    remember({ session: started, control: { url: session.control_url } }); // also if its kernel is refused below
     if (first) {
       await request(`/api/sessions/${session.id}/commands`, {
         body: { kind: "try", data: first, control_token: session.control_token },
