@@ -115,17 +115,21 @@ const regions = new Regions($("charts"));
 const turns = new LateTurns($("turns"), choose, () => draw());
 let keyForm = null; // an ended session asks for no key
 if (session.state !== "ended")
-  import("../visitor_key.js").then(({ KeyForm }) => { keyForm = new KeyForm($("key")); draw(); });
+  import("../visitor_key.js").then(
+    ({ KeyForm }) => { keyForm = new KeyForm($("key")); draw(); }, () => toast(notLoaded()));
 const charts = new Charts($("charts"), session.id, choose);
 const limit = new Limit($("limit"), session.id);
 const owner = new Owner(() => ({ view: view(), trial: trialNow() }));
 new Share(() => ({ view: live }), () => owner.viewLink());
 let again = null; // its module is loaded where it is asked for
 const running = async () => (again ??= new (await import("../sharing/again.js")).Again());
-if (boot.again) running().then(() => draw());
-$("again-start")?.addEventListener("click", async () => (await running()).start());
-$("at-sizes")?.addEventListener("toggle", async () => { // few open it: neither its module nor the text is loaded before
-  (await import("../sharing/at_sizes.js")).fill($("sizes-inside"), live.source);
+const notLoaded = () => tr("This part of the page did not load. Reload the page.");
+if (boot.again) running().then(() => draw(), () => { $("again").textContent = notLoaded(); });
+$("again-start")?.addEventListener("click", () => running().then((it) => it.start(), () => toast(notLoaded())));
+$("at-sizes")?.addEventListener("toggle", () => { // few open it: neither its module nor the text is loaded before
+  const inside = $("sizes-inside");
+  import("../sharing/at_sizes.js").then(
+    ({ fill }) => fill(inside, live.source), () => { inside.textContent = notLoaded(); });
 }, { once: true });
 const notes = new Notes($("notes"), () => draw());
 const notice = new Notice();
