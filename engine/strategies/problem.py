@@ -30,7 +30,14 @@ from engine.strategies.api import Candidate
 from engine.strategies.planner.lowering import program_graph
 from engine.strategies.planner.lowering.lower import CLASSES, FLOATS, NATIVE, Lowered, lower, not_in_float64
 from engine.strategies.planner.regions import coverage
-from engine.strategies.planner.regions.partition import NothingCovered, Partition, Region, Uncovered, partition
+from engine.strategies.planner.regions.partition import (
+    TOO_LONG,
+    NothingCovered,
+    Partition,
+    Region,
+    Uncovered,
+    partition,
+)
 from engine.strategies.planner.search.carried import carried
 from engine.strategies.planner.search.program_index import ProgramIndex
 from engine.strategies.planner.search.structures import Structure, opened, structures
@@ -274,7 +281,7 @@ class _Lowering:
         named = replace(lowered, name="p")
         plain = to_text(named.program(cls))
         if (cls, plain) not in self._opened:
-            reasons: list[str] = ["it would be a program of too many words"] if _too_long(named, cls, plain) else []
+            reasons: list[str] = [TOO_LONG] if _too_long(named, cls, plain) else []
             own = [] if reasons else structures(named, cls, self.hardware, reasons)
             self._opened[cls, plain] = own, reasons
         own, reasons = self._opened[cls, plain]

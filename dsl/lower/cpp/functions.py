@@ -41,8 +41,8 @@ FUNCTIONS: dict[str, tuple[int, str]] = {
     "erf": (1, "erf_either(x, x * x, fabsf(x) > 6.0f ? 6.0f : fabsf(x))"),
     "floor": (1, "floorf(x)"),
     "round": (1, "rintf(x)"),
-    "sin": (1, "sinf(x)"),
-    "cos": (1, "cosf(x)"),
+    "sin": (1, "sine(x, rintf(0.318309886f * x), 0.0f)"),
+    "cos": (1, "-sine(x, rintf(0.318309886f * x - 0.5f), 0.5f)"),
     "elu": (2, "(x < 0.0f ? 0.0f : x) + y * expm1_below(fminf(x, 0.0f))"),
     "selu": (1, "1.0507009873554805f * (x < 0.0f ? 0.0f : x) + 1.7580993408473766f * expm1_below(fminf(x, 0.0f))"),
     "softplus": (1, "(x < 0.0f ? 0.0f : x) + log1p_unit(fast_exp(-fabsf(x)))"),
@@ -108,6 +108,17 @@ PARTS: dict[str, tuple[str, str, tuple[str, ...]]] = {
         "0.00454589f)))), z = 1.4142135623730951f * a; "
         "float const far = 1.0f - gelu_tail(z) * fast_reciprocal(z); return q < 0.36f ? near : copysignf(far, x);",
         ("fast_exp", "fast_reciprocal", "gelu_tail"),
+    ),
+    # sin(r) with the sign of n's parity, where r = x - (n + shift) pi, pi in three parts. The series is fitted to 2e-8
+    # of itself for |r| up to 1.75. For |x| beyond 1e7 only the result's range is right.
+    "sine": (
+        "float x, float n, float shift",
+        "float const k = n + shift, odd = n - 2.0f * rintf(0.5f * n), "
+        "r = fmaf(k, 3.43024902e-15f, fmaf(k, 8.74227766e-08f, fmaf(k, -3.14159274f, x))), q = r * r; "
+        "float const y = r + r * q * "
+        "(-0.166666493f + q * (0.00833281595f + q * (-0.000197922651f + q * 2.56973135e-06f))); "
+        "return (1.0f - 2.0f * odd * odd) * (y < -1.0f ? -1.0f : (y > 1.0f ? 1.0f : y));",
+        (),
     ),
     # exp(x) - 1 for x <= 0: near 0 its series to x^7, because there the difference would cancel.
     "expm1_below": (

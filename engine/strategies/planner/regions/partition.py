@@ -34,7 +34,7 @@ from engine.strategies.planner.lowering.lower import (
     lower,
     without_rule,
 )
-from engine.strategies.planner.lowering.rules.attention import SDPA
+from engine.strategies.planner.lowering.rules.attention import SDPA, attended, swallowed
 from engine.strategies.planner.lowering.rules.composites import COMPOSITES
 from engine.strategies.planner.lowering.rules.nonproduct import CONVOLUTIONS, NORMALIZATIONS, POOLS, REDUCTIONS
 from engine.strategies.planner.lowering.rules.products import PRODUCTS
@@ -52,6 +52,7 @@ _ANCHORS = {
     *COMPOSITES,
 }  # operations that become stages
 Accept = Callable[[Lowered], str | None]  # why no back end takes it, or None
+TOO_LONG = "it would be a program of too many words"  # a reason of which each half may be free
 
 
 @dataclass(frozen=True)
@@ -245,8 +246,10 @@ class _Search:
                 self.outside[op.name] = (e.reason, e.why)
 
     def _second_results(self) -> None:
-        """Leave out operations with several results that are read, because a stage has one; a slice is none."""
-        for op in self.graph.ops:
+        """Leave out operations with several results that are read, because a stage has one. A slice is none, and what
+        only shows heads to an attention is gone."""
+        gone = swallowed(self.graph)
+        for op in (op for op in self.graph.ops if op.name not in gone):
             for name in op.outputs[1:] if op.op not in SLICES else ():
                 if name in self.graph.readers or name in self.graph.outputs:
                     self.outside.setdefault(op.name, _about(op, "has several results that are read"))
@@ -279,7 +282,7 @@ class _Search:
             return _Tried(part, e)
         views = _copied_views(self.graph, lowered)
         why = None if views.keys() - self.outside.keys() else self.accept(lowered)
-        if why is not None and any(isinstance(stage, Attention) for stage in lowered.stages):
+        if why is not None and TOO_LONG not in why and any(isinstance(stage, Attention) for stage in lowered.stages):
             return self._without_attention(part)
         return _Tried(part, lowered, views, why)
 
@@ -316,9 +319,14 @@ class _Search:
             self.first = self.first or SessionRefused("not_covered", reason)
             self.outside |= {op.name: (f"no back end takes its program: {why}", "") for op in ops}
             return
-        middle = anchors[len(anchors) // 2]
-        for i, op in enumerate(ops):
-            self.cut[op.name] = self.cut.get(op.name, "") + ("b" if i >= middle else "a")
+        middle, second = anchors[len(anchors) // 2], set()
+        together = swallowed(self.graph) | attended(self.graph)  # an attention stays whole, with what shows it heads
+        for i, op in reversed(list(enumerate(ops))):
+            readers = [r.name for n in op.outputs for r in self.graph.readers.get(n, ())]
+            if i >= middle or (op.name in together and readers and second.issuperset(readers)):
+                second.add(op.name)
+        for op in ops:
+            self.cut[op.name] = self.cut.get(op.name, "") + ("b" if op.name in second else "a")
 
     def _groups(self) -> list[list[Op]]:
         """The covered operations of each region, in the order in which the regions run."""

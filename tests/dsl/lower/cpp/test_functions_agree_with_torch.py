@@ -107,6 +107,23 @@ def test_is_accurate_everywhere(library, name):
     assert ((got - want).abs() <= allowed).all(), x[((got - want).abs() / allowed).argmax()]
 
 
+@pytest.mark.parametrize("name", ["sin", "cos"])
+@pytest.mark.parametrize("size", [1.0, 100.0, 1e4, 1e6])
+def test_an_angle_of_any_size_is_reduced_without_loss(library, name, size):
+    fn = library[name + "_"]
+    fn.restype, fn.argtypes = ctypes.c_float, [ctypes.c_float]
+    x = torch.linspace(-size, size, 4001)
+    error = (torch.tensor([fn(v) for v in x.tolist()]) - TORCH[name](x.double())).abs()
+    assert error.max() < 3e-7, x[error.argmax()]
+
+
+@pytest.mark.parametrize("name", ["sin", "cos"])
+def test_a_huge_angle_stays_between_minus_one_and_one(library, name):
+    fn = library[name + "_"]
+    fn.restype, fn.argtypes = ctypes.c_float, [ctypes.c_float]
+    assert all(-1 <= fn(x) <= 1 for x in (1e8, -1e12, 3e38))
+
+
 def test_a_function_brings_what_it_is_made_of():
     text = "\n".join(definitions(["gelu", "div"]))
     for part in ("fast_divide", "fast_exp", "fast_reciprocal", "gelu_tail", "fn_gelu"):

@@ -239,17 +239,14 @@ def _select(test, a, b):
 _ERF = np.vectorize(math.erf, otypes=[np.float64])
 _math = types.SimpleNamespace(
     exp=_f32(np.exp), log=_f32(np.log), sqrt=_f32(np.sqrt), tanh=_f32(np.tanh), absf=_f32(np.abs),
-    rsqrt=_f32(lambda x: 1 / np.sqrt(x)), roundeven=lambda x: _Whole(np.round(x)), exp2=_f32(np.exp2),
-    log1p=_f32(np.log1p), erf=_f32(_ERF),
+    rsqrt=_f32(lambda x: 1 / np.sqrt(x)), roundeven=lambda x: np.round(np.asarray(x)).view(_Whole), exp2=_f32(np.exp2),
+    log1p=_f32(np.log1p), erf=_f32(_ERF), fma=lambda x, y, z: (np.float64(x) * y + z).astype(np.float32),
 )  # fmt: skip
 
 
-class _Whole:
-    def __init__(self, value):
-        self.value = value
-
+class _Whole(np.ndarray):
     def to(self, element_type):
-        return element_type(self.value)
+        return element_type(np.asarray(self))
 
 
 def _block_idx():

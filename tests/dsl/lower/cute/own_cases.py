@@ -17,6 +17,7 @@ CASES = {
         "y = map(x) { let t = acc * s[c]  store f32  epilogue relu(t + r[b, c, h, w]) }",
     ),
     "map_odd_axes": one("x: f32[7, 13], v: f32[13]", "f32[7, 13]", "y = map(x) { epilogue acc + v[n] }"),
+    "map_waves": one("x: f32[7, 13]", "f32[7, 13]", "y = map(x) { epilogue sin(30.0 * acc) + cos(acc) }"),
     "map_stack": one(
         "x: f32[2, 3, 4, 8], r: f32[2, 3, 4], q: f32[4, 8]", "f32[2, 3, 4, 8]",
         "y = map(x) { epilogue acc * r[l, m] + q[h, w] }",

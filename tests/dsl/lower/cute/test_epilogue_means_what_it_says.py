@@ -17,11 +17,10 @@ erf = np.vectorize(math.erf, otypes=[float])
 
 
 class _Math:
-    tanh, absf, sqrt, log, sin, cos, floor, roundeven = (
-        np.tanh, np.abs, np.sqrt, np.log, np.sin, np.cos, np.floor, np.round,
-    )  # fmt: skip
+    tanh, absf, sqrt, log, floor, roundeven = np.tanh, np.abs, np.sqrt, np.log, np.floor, np.round
     erf = erf
     exp = staticmethod(lambda x, fastmath: np.exp(x))
+    fma = staticmethod(lambda x, y, z: x * y + z)
 
 
 class _Cute:
@@ -71,8 +70,6 @@ MEANING = {
     "exp": np.exp,
     "log": np.log,
     "erf": erf,
-    "sin": np.sin,
-    "cos": np.cos,
     "floor": np.floor,
     "round": np.round,
     "lt": np.less,
@@ -90,6 +87,8 @@ MEANING = {
 
 # Those whose text is a series: right to f32's precision, which a chain of functions may amplify.
 SERIES = {
+    "sin": (np.sin, ()),
+    "cos": (np.cos, ()),
     "elu": (lambda x: np.where(x > 0, x, np.expm1(x)), (Number(1.0),)),
     "selu": (lambda x: 1.0507009873554805 * np.where(x > 0, x, 1.6732632423543772 * np.expm1(x)), ()),
     "softplus": (lambda x: np.logaddexp(x, 0), ()),

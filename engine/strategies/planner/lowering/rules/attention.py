@@ -196,6 +196,14 @@ def recognised(graph: OpGraph) -> OpGraph:
     return replace(whole, ops=whole.live)
 
 
+def swallowed(graph: OpGraph) -> frozenset[str]:
+    """The names of the operations that are gone in the recognised graph: what only showed heads to an attention."""
+    if "swallowed" not in graph.cache:
+        left = {op.name for op in recognised(graph).ops} if attentions(graph) else {op.name for op in graph.live}
+        graph.cache["swallowed"] = frozenset(op.name for op in graph.live) - left
+    return graph.cache["swallowed"]
+
+
 def _one(graph: OpGraph, a: Attended, tensors: dict[str, Tensor]) -> tuple[list[Op], Op | None]:
     """The operations in place of an attention, all under its name, by which the rules blame an operation; and the
     permutation after it that they include."""
