@@ -271,6 +271,7 @@ REFUSALS = (
     gettext_noop("Too many {what} from this address."),
     gettext_noop("The server does not answer."),
     gettext_noop("Your text is kept here. Try again in a moment."),
+    gettext_noop("Try again in a moment."),
 )
 
 

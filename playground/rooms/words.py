@@ -216,6 +216,7 @@ WALL = (
 REFUSALS = (
     gettext_noop("The server does not answer."),
     gettext_noop("Your text is kept here. Try again in a moment."),
+    gettext_noop("Try again in a moment."),
     gettext_noop("Too many {what} from this address."),
     gettext_noop("Try again in {n} s."),
     gettext_noop("Nothing was deleted: the request does not confirm the room's code."),

@@ -28,6 +28,7 @@ PAPER, INK, MUTED, LINE, ACCENT, GOOD, WARN = (
     "#ffffff", "#1b1e22", "#555c65", "#d8dad5", "#0068a4", "#00734f", "#8a5a00"
 )  # fmt: skip
 TEXT = 516  # width of the words
+TITLE = ((44, 2), (36, 3), (29, 4))  # a title's font in px, and its most lines
 PLOT = (650, 128, 1120, 508)  # left, top, right, bottom
 _LATIN = str.maketrans({"μ": "u", "µ": "u", "×": "x", "–": "-", "—": "-", "≤": "<=", "≥": ">=", "→": "->", "′": "'"})
 Place = Callable[[float, float], tuple[float, float]]
@@ -88,9 +89,10 @@ def _words(draw: ImageDraw, session: Session, good: int, runs: int) -> None:
     draw.rectangle((0, 0, WIDTH, 12), fill=ACCENT)
     draw.text((64, 52), "uCUTLASS playground", font=_font(26), fill=ACCENT)
     y = 104
-    for line in _lines(draw, latin(session.title), 44, TEXT, 2):
-        draw.text((64, y), line, font=_font(44), fill=INK)
-        y += 54
+    size, lines = title_lines(draw, latin(session.title))
+    for line in lines:
+        draw.text((64, y), line, font=_font(size), fill=INK)
+        y += size + 10
     best = session.summary.get("best")
     y = max(y + 24, 236)
     if best is None:
@@ -118,6 +120,16 @@ def _words(draw: ImageDraw, session: Session, good: int, runs: int) -> None:
     confirmed = f", reproduced in {good} of {runs} runs" if runs else ""
     device = latin(device_name(session.summary.get("device") or {}))
     draw.text((64 + length + 52, 562), device + confirmed, font=_font(27), fill=INK)
+
+
+def title_lines(draw: ImageDraw, title: str) -> tuple[int, list[str]]:
+    """The largest font, in px, in which the whole title has room, and its lines. Only a title that is too long for the
+    smallest one ends in an ellipsis."""
+    for size, most in TITLE:
+        lines = _lines(draw, title, size, TEXT, most)
+        if " ".join(lines) == " ".join(title.split()):
+            break
+    return size, lines
 
 
 def _lines(draw: ImageDraw, text: str, size: int, width: int, most: int) -> list[str]:

@@ -61,6 +61,7 @@ SCRIPT = (
     gettext_noop("The first program appears here, with the CUTLASS code it becomes."),
     gettext_noop("The program is not shared: its owner shares the results alone."),
     gettext_noop("The text did not load: {error}"),
+    gettext_noop("Try again"),
     gettext_noop("{language} kernel"),
     gettext_noop("{n} lines, as pasted"),
     gettext_noop("every choice made"),

@@ -11,10 +11,15 @@ export function takeDrops(place, take) {
     mark(true);
   });
   addEventListener("dragleave", (e) => e.relatedTarget || mark(false));
-  addEventListener("drop", (e) => {
-    if (!files(e)) return;
-    e.preventDefault();
-    mark(false);
-    take([...e.dataTransfer.files]);
-  });
+  addEventListener(
+    "drop",
+    (e) => {
+      if (!files(e)) return;
+      e.preventDefault();
+      e.stopPropagation(); // an editor would insert the file where it is dropped
+      mark(false);
+      take([...e.dataTransfer.files]);
+    },
+    true,
+  );
 }

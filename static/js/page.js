@@ -42,7 +42,9 @@ export async function request(path, { body, headers = {}, signal } = {}) {
     );
   } catch (e) {
     if (e.name === "AbortError") throw e;
-    throw new Told("The server does not answer.", "Your text is kept here. Try again in a moment.");
+    const written = body && ("text" in body || "source" in body);
+    throw new Told("The server does not answer.",
+      written ? "Your text is kept here. Try again in a moment." : "Try again in a moment.");
   }
   const text = await reply.text();
   let data; // null is a valid answer

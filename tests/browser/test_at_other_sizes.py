@@ -31,6 +31,9 @@ def test_each_value_becomes_a_session_with_the_best_programs_stages(ended, open_
     expect(one.locator("#link-state")).to_have_text("Ended", timeout=120_000)
     expect(one.locator("h1")).to_contain_text("ROWS = 128")
     expect(one.locator("#timeline .trial")).to_have_count(1)
+    ended.goto(f"{app.url}/mine")  # their control links are kept, also of those that nobody opened
+    for value in (128, 256):
+        expect(ended.get_by_role("link", name=f"ROWS = {value}")).to_have_attribute("href", re.compile("^/c/"))
     assert not complaints, complaints
 
 

@@ -52,3 +52,21 @@ def test_a_stop_is_asked_for_first(app, open_page, complaints):
     page.get_by_role("button", name="Stop the session").press("Enter")
     expect(page.locator("#started").get_by_role("cell", name="ended")).to_be_visible()
     assert not complaints, complaints
+
+
+def test_a_session_whose_first_kernel_is_refused_keeps_its_control_link(app, open_page):
+    page = open_page("/")
+    refusal = '{"error": "Too many tries are waiting.", "fix": "Try again later."}'
+    page.route("**/commands", lambda route: route.fulfill(status=503, content_type="application/json", body=refusal))
+    page.locator("#kernel-first summary").click()
+    page.locator("#kernel").fill('extern "C" int run(void* const* in, void* const* out, void* stream) { return 0; }')
+    page.locator("#run").click()
+    expect(page.locator("#form-error")).to_contain_text("Too many tries are waiting.")
+    page.unroute_all()
+    page.goto(f"{app.url}/mine")
+    row = page.locator("#started tr", has=page.locator("a[href^='/c/']"))
+    expect(row).to_have_count(1)
+    row.get_by_role("link").click()
+    page.get_by_role("button", name="Stop", exact=True).click()
+    page.get_by_role("button", name="Stop the session").click()
+    expect(page.locator("#state")).to_contain_text("Stopped")

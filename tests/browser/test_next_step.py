@@ -27,6 +27,17 @@ def test_a_replay_shows_the_sentence_of_its_event(app, open_page, finished):
     expect(page.locator("#limit")).to_have_text("")
 
 
+def test_no_sentence_of_a_later_event_stands_in_a_replay(open_page, finished):
+    page = open_page(finished["view"])
+    expect(page.locator("#limit")).to_contain_text("Trial ")
+    page.route("**/api/sessions/*/limit*", lambda route: None)  # the answer is on its way
+    first = next(e["seq"] for e in finished["events"] if e["kind"] == "trial.judged")
+    page.locator("#scrub").fill(str(first))
+    expect(page.locator("#limit")).to_be_hidden()
+    page.locator("#scrub").fill(str(len(finished["events"])))
+    expect(page.locator("#limit")).to_be_visible()
+
+
 def test_a_server_that_does_not_answer_leaves_the_line_empty(open_page, app, finished):
     page = open_page("/robots.txt")
     page.route("**/api/sessions/*/limit*", lambda route: route.fulfill(status=500, body="{}"))

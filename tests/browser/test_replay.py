@@ -50,3 +50,21 @@ def test_the_past_of_a_session_that_runs_is_shown_while_it_goes_on(app, open_pag
     expect(page.locator("#back-live")).to_be_hidden()
     until(page, "document.getElementById('scrub').value === document.getElementById('scrub').max")
     assert not complaints
+
+
+def test_the_address_holds_the_event_that_is_shown(open_page, finished, app, complaints):
+    page = open_page(finished["view"])
+    page.wait_for_selector("#replay:not([hidden])")
+    third = [e for e in finished["events"] if e["kind"] == "trial.proposed"][2]["seq"]
+    scrub(page, third)
+    until(page, f"location.search === '?at={third}'")
+    page.reload()
+    expect(page.locator("#timeline .trial")).to_have_count(3)
+    assert page.locator("#scrub").input_value() == str(third)
+    scrub(page, len(finished["events"]))
+    until(page, "location.search === ''")
+    for wrong in ("?at=99999", "?at=x", "?at=-1"):
+        page.goto(app.url + finished["view"] + wrong)
+        expect(page.locator("#state")).to_contain_text("Ended")
+        expect(page.locator("#scrub")).to_have_value(str(len(finished["events"])))
+    assert not complaints, complaints

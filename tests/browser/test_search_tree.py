@@ -8,7 +8,7 @@ from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 from playwright.sync_api import expect
 
-from tests.browser.conftest import no_sideways_scroll, timeline
+from tests.browser.conftest import no_sideways_scroll, timeline, until
 
 ROWS = """async (forests) => {
   const { rowsOf } = await import("/static/js/session/trials/tree.js");
@@ -106,6 +106,16 @@ def test_trials_that_a_search_leaves_out_are_faded_not_dropped(open_page, record
     expect(page.locator("#tree .faded")).not_to_have_count(0)
     faded, count = page.locator("#tree .faded").count(), rows.count()
     assert 0 < faded < count == 12
+
+
+def test_the_focus_goes_along_between_the_list_and_the_tree(open_page, recorded, complaints):
+    page = open_page(recorded)
+    page.locator("#timeline [aria-current=true]").focus()
+    for role in ("treeitem", "", "treeitem"):
+        page.keyboard.press("t")
+        where = "document.activeElement.getAttribute('role') ?? ''"
+        until(page, f"document.activeElement.tagName === 'LI' && ({where}) === '{role}'")
+    assert not complaints
 
 
 def test_a_replay_shows_the_tree_as_it_was(open_page, recorded):

@@ -2,8 +2,10 @@
 import { $, arrived, boot, debounce, h, request, select, tablist, toast, Told } from "../page.js";
 import { about, offset, describe } from "../language/assist.js";
 import { fixName, makeEditor } from "../language/editor.js";
+import { carry } from "./carry.js";
 import { drawExamples } from "./examples.js";
 import { fromServer } from "../language/diagnostics.js";
+import { remember } from "../mine/started.js";
 import { sentence } from "../refusal.js";
 import { firstVisit, keep, state, store } from "./draft.js";
 import { badChoice, misplaced } from "./mistakes.js";
@@ -289,6 +291,8 @@ $("form").addEventListener("submit", async (e) => {
         ...ownEndpoint(state, boot.strategies ?? []),
       },
     });
+    const started = { id: session.id, title: "A session", created: Date.now() / 1000 };
+    remember({ session: started, control: { url: session.control_url } }); // also if its kernel is refused below
     if (first) {
       await request(`/api/sessions/${session.id}/commands`, {
         body: { kind: "try", data: first, control_token: session.control_token },
@@ -351,22 +355,18 @@ listOptions();
 drawStrategies($("strategies"), $("strategy-options"), boot.strategies ?? [], state, store,
   (boot.engines ?? []).map((e) => e.device?.model));
 show(state.kind);
-/** #program=TEXT, from links in the reference. It is an edit of the draft, so undo restores the draft. */
-function fromHash() {
-  if (!location.hash.startsWith("#program=")) return;
-  let text = "";
-  try {
-    text = decodeURIComponent(location.hash.slice(9));
-  } catch {
-    /* no text of ours */
-  }
-  history.replaceState(null, "", location.pathname + location.search);
-  if (!text) return;
-  show("program");
-  editor.replaceText(`${text.trimEnd()}\n`);
-}
-fromHash();
-addEventListener("hashchange", fromHash);
+// A text from a link or a file is an edit of the draft, so undo restores the draft.
+carry(
+  (kind, text, foreign) => {
+    closeReport();
+    show(kind);
+    const other = state[kind].trim() && state[kind].trim() !== text.trim();
+    editor.replaceText(text);
+    listExamples(kind);
+    if (foreign && other) toast("The text is in the editor. Undo brings yours back.");
+  },
+  () => ({ kind: state.kind, text: state[state.kind] }),
+);
 /** Why the session of this text was refused, at its line. A program's check reports the same itself. */
 function toldBefore({ reason, line }) {
   const why = sentence(reason);

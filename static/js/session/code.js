@@ -1,6 +1,6 @@
 // The program of one trial beside its generated code: lines linked both ways on hover, a diff with any other trial, and
 // the report of the trial.
-import { $, blob, boot, copyButton, h, select, tablist } from "../page.js";
+import { $, blob, boot, copyButton, h, select, tablist, Told } from "../page.js";
 import { makeEditor } from "../language/editor.js";
 import { logged, tr } from "../texts.js";
 import { backward, forward } from "../language/line_map.js";
@@ -145,7 +145,13 @@ export class Code {
     } catch (e) {
       if (turn !== this.turn) return;
       this.shown = null; // drawn again with the next event, or by the reader
-      this.notes.program.textContent = tr("The text did not load: {error}", { error: e.message });
+      this.split.hidden = this.diffPane.hidden = true; // they hold the texts of another trial
+      const why = e instanceof Told ? tr("The text did not load: {error}", { error: e.message })
+        : tr("This part of the page did not load. Reload the page.");
+      const again = h("button", { type: "button", class: "button small", onclick: () => this.changed({}) },
+        tr("Try again"));
+      this.empty.replaceChildren(h("p", {}, why), again);
+      this.empty.hidden = false;
     }
   }
 

@@ -9,7 +9,7 @@ const SHOWN = 3; // sentences of other moments that a replay shows again without
 export class Limit {
   /** `node`: the paragraph. */
   constructor(node, id) {
-    Object.assign(this, { node, id, known: new Map(), wanted: null });
+    Object.assign(this, { node, id, known: new Map(), wanted: null, shown: 0 });
     this.soon = throttle(() => this.now(), PAUSE);
   }
 
@@ -17,8 +17,16 @@ export class Limit {
     const seq = view.best.size || view.fastest.size ? view.figures_seq : 0;
     if (seq === this.wanted) return;
     this.wanted = seq;
-    if (!seq || this.known.has(seq)) this.node.textContent = this.known.get(seq) ?? "";
+    if (!seq || this.known.has(seq)) this.show(seq, this.known.get(seq) ?? "");
     else this.soon();
+    // Before the shown event, the sentence of a later one is not true. Its room stays.
+    this.node.classList.toggle("unseen", this.shown > seq);
+  }
+
+  show(seq, sentence) {
+    this.shown = seq;
+    this.node.textContent = sentence;
+    this.node.classList.remove("unseen");
   }
 
   /** A failed request is repeated with the next event that changes the sentence. */
@@ -29,6 +37,6 @@ export class Limit {
     const sentence = inWords(reply.sentence);
     if (sentence) this.known.set(seq, sentence);
     if (this.known.size > SHOWN) this.known.delete(this.known.keys().next().value);
-    if (seq === this.wanted) this.node.textContent = sentence;
+    if (seq === this.wanted) this.show(seq, sentence);
   }
 }

@@ -43,11 +43,11 @@ const info = {
 };
 
 // ---- the address holds the selection ----------------------------------------------------------------------------
-const place = { trial: null, diff: null, tab: null, order: "", show: "", find: "", as: "" };
+const place = { trial: null, diff: null, tab: null, order: "", show: "", find: "", as: "", at: null };
 {
   const query = new URLSearchParams(location.search);
   const number = (name) => (/^\d{1,6}$/.test(query.get(name) ?? "") ? Number(query.get(name)) : null);
-  Object.assign(place, { trial: number("trial"), diff: number("diff"), tab: query.get("tab") });
+  Object.assign(place, { trial: number("trial"), diff: number("diff"), at: number("at"), tab: query.get("tab") });
   const one = (name, ...known) => (known.some((of) => query.get(name) in of) ? query.get(name) : "");
   Object.assign(place, { order: one("order", ORDERS), show: one("show", SHOWS, CLASS), find: query.get("find") ?? "" });
   Object.assign(place, policyOf(query), { as: query.get("as") === "tree" ? "tree" : "" });
@@ -58,6 +58,7 @@ function keep() {
   const query = new URLSearchParams(language ? { lang: language } : {});
   if (chosen && place.trial) query.set("trial", place.trial);
   if (place.diff) query.set("diff", place.diff);
+  if (place.at) query.set("at", place.at);
   for (const name of ["tab", "order", "show", "find", "as"]) if (place[name]) query.set(name, place[name]);
   if (place.eps !== null) for (const name of ["eps", "w"]) query.set(name, place[name]);
   const text = query.toString();
@@ -114,17 +115,21 @@ const regions = new Regions($("charts"));
 const turns = new LateTurns($("turns"), choose, () => draw());
 let keyForm = null; // an ended session asks for no key
 if (session.state !== "ended")
-  import("../visitor_key.js").then(({ KeyForm }) => { keyForm = new KeyForm($("key")); draw(); });
+  import("../visitor_key.js").then(
+    ({ KeyForm }) => { keyForm = new KeyForm($("key")); draw(); }, () => toast(notLoaded()));
 const charts = new Charts($("charts"), session.id, choose);
 const limit = new Limit($("limit"), session.id);
 const owner = new Owner(() => ({ view: view(), trial: trialNow() }));
 new Share(() => ({ view: live }), () => owner.viewLink());
 let again = null; // its module is loaded where it is asked for
 const running = async () => (again ??= new (await import("../sharing/again.js")).Again());
-if (boot.again) running().then(() => draw());
-$("again-start")?.addEventListener("click", async () => (await running()).start());
-$("at-sizes")?.addEventListener("toggle", async () => { // few open it: neither its module nor the text is loaded before
-  (await import("../sharing/at_sizes.js")).fill($("sizes-inside"), live.source);
+const notLoaded = () => tr("This part of the page did not load. Reload the page.");
+if (boot.again) running().then(() => draw(), () => { $("again").textContent = notLoaded(); });
+$("again-start")?.addEventListener("click", () => running().then((it) => it.start(), () => toast(notLoaded())));
+$("at-sizes")?.addEventListener("toggle", () => { // few open it: neither its module nor the text is loaded before
+  const inside = $("sizes-inside");
+  import("../sharing/at_sizes.js").then(
+    ({ fill }) => fill(inside, live.source), () => { inside.textContent = notLoaded(); });
 }, { once: true });
 const notes = new Notes($("notes"), () => draw());
 const notice = new Notice();
@@ -133,8 +138,11 @@ new Help($("help"), { w: () => whatIf.toggle(), t: () => trialsAs.toggle() });
 const replay = new Replay((seq) => {
   replayTo = seq;
   replayed = seq === null ? null : fold(log, seq);
+  place.at = seq;
+  keepSoon();
   draw();
 });
+let asked = place.at; // the event of the address, until the log is loaded up to it
 tablist(document.querySelector(".panes-nav"), (tab) => {
   $("panes").dataset.pane = tab.dataset.pane;
   select(tab.parentElement, tab);
@@ -160,7 +168,17 @@ function draw() {
   notes.draw(n, Boolean(live.end));
   profile.draw(now, n, live);
   owner.draw(live, n);
-  if (live.trials.size && live.seq >= info.last) replay.ready(log, !live.end);
+  if (live.trials.size && live.seq >= info.last) {
+    replay.ready(log, !live.end);
+    if (asked !== null) {
+      const at = log.findIndex((e) => e.seq >= asked) + 1;
+      asked = place.at = null;
+      if (at) {
+        replay.go(at); // draws again
+        return;
+      }
+    }
+  }
   // Refused before any trial: the message is enough.
   const nothing = Boolean(live.end) && live.trials.size === 0 && live.end.state !== "done";
   $("panes").hidden = document.querySelector(".panes-nav").hidden = nothing;

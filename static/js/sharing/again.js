@@ -3,6 +3,7 @@ import { $, boot, h, request } from "../page.js";
 import { baselineName, className, time, times } from "../format.js";
 
 const path = `/api/sessions/${boot.session.id}/again`;
+const RETRY = 4000; // ms until a server that did not answer is asked again
 const TONE = { reproduced: "good", "same prediction": "good", "not reproduced": "bad" };
 const capital = (text) => text.charAt(0).toUpperCase() + text.slice(1);
 const sentence = (text) => `${capital(text).replace(/\.$/, "")}.`;
@@ -29,7 +30,10 @@ export class Again {
   draw(live) {
     if (!boot.again || !live.end || this.asked) return;
     this.asked = true;
-    request(path).then((run) => this.compare(run), () => { this.asked = false; });
+    request(path).then((run) => this.compare(run), (e) => {
+      if (e.status) this.show(h("p", {}, `${e.message} ${e.fix ?? ""}`));
+      else setTimeout(() => { this.asked = false; this.draw(live); }, RETRY);
+    });
   }
 
   async start() {

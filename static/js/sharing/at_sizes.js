@@ -1,5 +1,6 @@
 // The best programs of an ended session timed again at other sizes of its module: a session for each value.
 import { blob, boot, h, request } from "../page.js";
+import { remember } from "../mine/started.js";
 import { baselineName, className, digits, time, times } from "../format.js";
 import { tr } from "../texts.js";
 import { sizeForm, sizesOf, wideTable, withSize } from "../sizes.js";
@@ -36,6 +37,8 @@ class AtSizes {
       try {
         const asked = { source: withSize(text, size, value), sizes: `${size.name} = ${value}` };
         const { id, control_url } = await request(AGAIN, { body: asked });
+        const title = `${boot.session.title} · ${asked.sizes}`; // this page alone has its control link
+        remember({ session: { id, title, created: Date.now() / 1000 }, control: { url: control_url } });
         const row = h("tr");
         body.append(row);
         this.follow(run, row, value, id, control_url);

@@ -23,8 +23,17 @@ export class TrialsAs {
     this.changed();
   }
 
+  /** Shows the other; the focus goes with it from the one to the other. */
   toggle() {
+    const within = $("timeline-scroll").contains(document.activeElement);
     this.show(this.isTree ? "" : "tree");
+    if (within) this.focus();
+  }
+
+  focus() {
+    const row = this.isTree ? "#tree [tabindex='0']" : "#timeline [aria-current='true']";
+    if (this.isTree && !this.tree) this.isAwaited = true; // it is being loaded
+    else document.querySelector(row)?.focus({ preventScroll: true });
   }
 
   /** `notRun`: the trials that another stop rule would not run. */
@@ -44,6 +53,7 @@ export class TrialsAs {
       const { TrialTree } = await import("./trial_tree.js");
       this.tree = new TrialTree(this.choose, this.place);
       this.changed();
+      if (this.isAwaited) this.focus();
     } catch {
       this.isLoading = false;
       toast(tr("The tree did not load. Try again in a moment."));
