@@ -118,10 +118,10 @@ export class Share {
     return h("section", {},
       h("h3", {}, "Snapshot"),
       h("p", { class: "faint" }, ended
-        ? "A copy that does not change, under a link of its own, with your notes. It stays until you delete it."
+        ? "A copy that does not change, under a link of its own. It stays until you delete it."
         : "Once this session has ended: a copy that does not change, under a link of its own."),
       h("div", { class: "share-what" },
-        h("label", {}, source, " with the source"), h("label", {}, turns, " with the model's turns"), take),
+        h("label", {}, source, " with the source and your notes"), h("label", {}, turns, " with the model's turns"), take),
       list);
   }
 
