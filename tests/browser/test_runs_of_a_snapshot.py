@@ -8,9 +8,11 @@ from tests.browser.conftest import no_sideways_scroll, until
 from tests.browser.walk import walking
 
 
-def test_a_run_is_listed_on_the_page_of_the_snapshot(app, browser, finished):
-    token = {"X-Control-Token": finished["control"].rsplit("/", 1)[1]}
-    snapshot = app.post(f"/api/sessions/{finished['id']}/snapshots", {"transcript": False}, token)["id"]
+def test_a_run_is_listed_on_the_page_of_the_snapshot(app, browser):
+    original = app.submit()  # not the shared one, whose snapshots other tests count
+    app.wait_ended(original["id"])
+    token = {"X-Control-Token": original["control_url"].rsplit("/", 1)[1]}
+    snapshot = app.post(f"/api/sessions/{original['id']}/snapshots", {"transcript": False}, token)["id"]
     started = app.post(f"/api/sessions/{snapshot}/again", {})
     app.wait_ended(started["id"])
     with walking(browser) as walk:

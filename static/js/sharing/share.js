@@ -121,7 +121,8 @@ export class Share {
         ? "A copy that does not change, under a link of its own. It stays until you delete it."
         : "Once this session has ended: a copy that does not change, under a link of its own."),
       h("div", { class: "share-what" },
-        h("label", {}, source, " with the source and your notes"), h("label", {}, turns, " with the model's turns"), take),
+        h("label", {}, source, " with the source and your notes"),
+        h("label", {}, turns, " with the model's turns"), take),
       list);
   }
 
