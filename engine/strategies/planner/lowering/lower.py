@@ -215,7 +215,7 @@ def _rule(op: Op) -> Callable[[LoweringContext], Value] | None:
 
 def has_rule(op: Op, graph: OpGraph) -> bool:
     """Return False for an operation of a graph that no program can hold."""
-    if op.name in {*vanishing(graph), *attentions.attended(graph), *attentions.swallowed(graph)}:
+    if op.name in vanishing(graph) or op.name in attentions.attended(graph):
         return True
     if op.op in pointwise.CONSTANTS:  # a term of the operations that read it
         return any(has_rule(reader, graph) for name in op.outputs for reader in graph.readers.get(name, ()))

@@ -34,7 +34,7 @@ from engine.strategies.planner.lowering.lower import (
     lower,
     without_rule,
 )
-from engine.strategies.planner.lowering.rules.attention import SDPA, attended, swallowed
+from engine.strategies.planner.lowering.rules.attention import SDPA, attended
 from engine.strategies.planner.lowering.rules.composites import COMPOSITES
 from engine.strategies.planner.lowering.rules.nonproduct import CONVOLUTIONS, NORMALIZATIONS, POOLS, REDUCTIONS
 from engine.strategies.planner.lowering.rules.products import PRODUCTS
@@ -248,7 +248,7 @@ class _Search:
     def _second_results(self) -> None:
         """Leave out operations with several results that are read, because a stage has one. A slice is none, and what
         only shows heads to an attention is gone."""
-        gone = swallowed(self.graph)
+        gone = attended(self.graph)
         for op in (op for op in self.graph.ops if op.name not in gone):
             for name in op.outputs[1:] if op.op not in SLICES else ():
                 if name in self.graph.readers or name in self.graph.outputs:
@@ -320,7 +320,7 @@ class _Search:
             self.outside |= {op.name: (f"no back end takes its program: {why}", "") for op in ops}
             return
         middle, second = anchors[len(anchors) // 2], set()
-        together = swallowed(self.graph) | attended(self.graph)  # an attention stays whole, with what shows it heads
+        together = attended(self.graph)  # an attention stays whole, with what shows it heads
         for i, op in reversed(list(enumerate(ops))):
             readers = [r.name for n in op.outputs for r in self.graph.readers.get(n, ())]
             if i >= middle or (op.name in together and readers and second.issuperset(readers)):

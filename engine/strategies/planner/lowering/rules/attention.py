@@ -61,9 +61,12 @@ def attentions(graph: OpGraph) -> dict[str, Attended]:
 
 
 def attended(graph: OpGraph) -> frozenset[str]:
-    """The names of the operations that these attentions replace."""
+    """The names of the operations that these attentions replace, and of those that only show heads to one."""
     if "attended" not in graph.cache:
-        graph.cache["attended"] = frozenset(op.name for a in attentions(graph).values() for op in a.of)
+        names = {op.name for a in attentions(graph).values() for op in a.of}
+        if names:
+            names |= {op.name for op in graph.live} - {op.name for op in recognised(graph).ops}
+        graph.cache["attended"] = frozenset(names)
     return graph.cache["attended"]
 
 
@@ -194,14 +197,6 @@ def recognised(graph: OpGraph) -> OpGraph:
         done |= {after.name} if after is not None else set()
     whole = replace(graph, tensors=tensors, ops=tuple(ops))
     return replace(whole, ops=whole.live)
-
-
-def swallowed(graph: OpGraph) -> frozenset[str]:
-    """The names of the operations that are gone in the recognised graph: what only showed heads to an attention."""
-    if "swallowed" not in graph.cache:
-        left = {op.name for op in recognised(graph).ops} if attentions(graph) else {op.name for op in graph.live}
-        graph.cache["swallowed"] = frozenset(op.name for op in graph.live) - left
-    return graph.cache["swallowed"]
 
 
 def _one(graph: OpGraph, a: Attended, tensors: dict[str, Tensor]) -> tuple[list[Op], Op | None]:
