@@ -104,8 +104,8 @@ def _hardsigmoid(x: str) -> str:
 
 # pi in three parts, which fma takes off without a rounding that shows; sin(r) / r - 1 over r^2, fitted to 1.9e-8 of
 # sin(r) for |r| up to 1.75.
-PI = (3.1415927410125732, -8.742277657347586e-08, -3.4302490200117637e-15)  # each of f32
-SINE = (-0.166666493, 0.00833281595, -0.000197922651, 2.56973135e-06)
+_PI = (3.1415927410125732, -8.742277657347586e-08, -3.4302490200117637e-15)  # each of f32
+_SINE = (-0.166666493, 0.00833281595, -0.000197922651, 2.56973135e-06)
 
 
 def _sine(x: str, shift: float, name: Name) -> str:
@@ -115,12 +115,12 @@ def _sine(x: str, shift: float, name: Name) -> str:
     """
     n = name(f"cute.math.roundeven({x} * 0.318309886{' - 0.5' if shift else ''})")
     r, k = x, name(f"{n} + {shift}") if shift else n
-    for part in PI:
+    for part in _PI:
         r = name(f"cute.math.fma({k}, Float32({-part!r}), {r})")
     q = name(f"{r} * {r}")
     odd = name(f"{n} - 2.0 * cute.math.roundeven(0.5 * {n})")
     sign = name(f"{'2.0' if shift else '-2.0'} * {odd} * {odd} {'-' if shift else '+'} 1.0")
-    a, b, c, d = SINE
+    a, b, c, d = _SINE
     series = name(f"{r} + {r} * {q} * ({a} + {q} * ({b} + {q} * ({c} + {q} * {d})))")
     return f"({sign} * fmin(fmax({series}, -1.0, nan=True), 1.0, nan=True))"
 
@@ -140,9 +140,9 @@ _SELECT = (("cutlass", "Float32"), ("cutlass", "select_"))
 _EXP = (*_arch("fmax", "fmin"), *_CUTE, *_SELECT)
 _RCP = (*_arch("fmax", "fmin", "rcp_approx"), *_CUTE)
 _EXP_NOTE = "ex2.approx: relative error below 1e-6, also near 0 and far from it"
-_SINE = (*_arch("fmax", "fmin"), *_CUTE, ("cutlass", "Float32"))
-_SINE_NOTE = "sin and cos: error below 3e-7 for |x| up to 1e6; beyond 1e7 only between -1 and 1"
 _RCP_NOTE = "rcp.approx: relative error below 2e-7"
+_WAVES = (*_arch("fmax", "fmin"), *_CUTE, ("cutlass", "Float32"))
+_WAVES_NOTE = "sin and cos: error below 3e-7 for |x| up to 1e6; beyond 1e7 only between -1 and 1"
 FUNCTIONS: dict[str, Function] = {
     **{name: _compared(TABLE[name].infix) for name in COMPARISONS},
     "where": Function(lambda c, x, y: f"Float32(select_({c} != 0.0, Float32({x}), Float32({y})))", _SELECT),
@@ -163,8 +163,8 @@ FUNCTIONS: dict[str, Function] = {
     "erf": _math("erf"),
     "floor": _math("floor"),
     "round": _math("roundeven"),
-    "sin": Function(lambda x, name: _sine(x, 0.0, name), _SINE, _SINE_NOTE, twice=True, parts=True),
-    "cos": Function(lambda x, name: _sine(x, 0.5, name), _SINE, _SINE_NOTE, twice=True, parts=True),
+    "sin": Function(lambda x, name: _sine(x, 0.0, name), _WAVES, _WAVES_NOTE, twice=True, parts=True),
+    "cos": Function(lambda x, name: _sine(x, 0.5, name), _WAVES, _WAVES_NOTE, twice=True, parts=True),
     "elu": Function(_elu, _EXP, _EXP_NOTE, twice=True, parts=True),
     "selu": Function(_selu, _EXP, _EXP_NOTE, twice=True, parts=True),
     "softplus": Function(_softplus, _RCP, _EXP_NOTE, twice=True, parts=True),
