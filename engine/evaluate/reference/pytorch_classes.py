@@ -137,18 +137,17 @@ def accumulating() -> Iterator[None]:
 
     from engine.trace.dispatch import DispatchMode
 
-    halves = (torch.float16, torch.bfloat16)
+    halves = [getattr(torch, name) for name in HALF.values()]
 
     class Accumulate(DispatchMode):
         def __torch_dispatch__(self, func, types, args=(), kwargs=None):
-            if func._schema.name.split("::")[-1] not in _PRODUCTS:
-                return func(*args, **(kwargs or {}))
-            tensors = [x for x in args if isinstance(x, torch.Tensor)]
-            dtype = tensors[0].dtype
-            if dtype not in halves or any(x.dtype != dtype for x in tensors) or "out" in (kwargs or {}):
-                return func(*args, **(kwargs or {}))
+            kwargs = kwargs or {}
+            dtypes = {x.dtype for x in args if isinstance(x, torch.Tensor)}
+            product = func._schema.name.split("::")[-1] in _PRODUCTS and "out" not in kwargs
+            if not product or len(dtypes) != 1 or not dtypes.issubset(halves):
+                return func(*args, **kwargs)
             wide = [x.float() if isinstance(x, torch.Tensor) else x for x in args]
-            return func(*wide, **(kwargs or {})).to(dtype)
+            return func(*wide, **kwargs).to(*dtypes)
 
     with Accumulate():
         yield
