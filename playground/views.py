@@ -27,6 +27,7 @@ from django.views.decorators.clickjacking import xframe_options_sameorigin
 from django.views.decorators.http import require_safe
 
 from dsl.editor.vocabulary import vocabulary
+from engine.record import counted
 from engine.session.spec import strategies
 from playground import api, conf, engines, exports
 from playground.access import answers, limits, requests, tokens
@@ -108,9 +109,10 @@ def _session(
     }
     card = {"url": url, "image": request.build_absolute_uri(reverse("card", args=[session.id]))}
     card["text"] = cards.sentence(session)
-    good, runs = snapshots.runs_of(session)
+    listed = snapshots.runs_listed(session)
+    good, runs = counted({"reproductions": listed})
     context = {"boot": boot, "session": boot["session"], "card": card, "runs": runs, "page_language": language}
-    context["runs_listed"] = snapshots.runs_listed(session)
+    context["runs_listed"] = listed
     context["offers_again"] = again.offered(session)
     asks = any(s["name"] == session.spec.get("strategy") and s["asks"] for s in strategies())
     ended = session.state == Session.ENDED

@@ -87,23 +87,27 @@ def attach(snapshot: Snapshot, run: dict[str, Any]) -> tuple[int, int]:
 
 def runs_of(session: Session) -> tuple[int, int]:
     """(runs that reproduced a snapshot, runs that could have); (0, 0) for a session that is none."""
-    snapshot = Snapshot.objects.filter(session=session).first() if session.provenance.get("snapshot") else None
-    return (0, 0) if snapshot is None else records.counted(snapshot.record)
+    return records.counted({"reproductions": _attached(session)})
 
 
 def runs_listed(session: Session) -> list[dict[str, Any]]:
     """{when, device, verdict, trials: a text each, session: the id of one that is here or ""} of each attached run, the
     newest first. A run that was sent may hold anything; what cannot be read is left out."""
-    snapshot = Snapshot.objects.filter(session=session).first() if session.provenance.get("snapshot") else None
-    runs = snapshot.record["reproductions"] if snapshot else []
+    runs = _attached(session)
     named = [name for run in runs if isinstance(name := run.get("session"), str)]
-    here = set(Session.objects.filter(id__in=named).values_list("id", flat=True))
+    here = set(Session.objects.filter(id__in=named).values_list("id", flat=True)) if named else set()
     return [
         {"when": str(run["when"])[:10], "device": run["device"], "verdict": run["verdict"],
          "trials": [line for trial in run["trials"] if (line := _trial(trial))],
          "session": run.get("session") if run.get("session") in here else ""}
         for run in reversed(runs)
     ]  # fmt: skip
+
+
+def _attached(session: Session) -> list[dict[str, Any]]:
+    """The runs of a snapshot; none for a session that is no snapshot."""
+    snapshot = Snapshot.objects.filter(session=session).first() if session.provenance.get("snapshot") else None
+    return snapshot.record["reproductions"] if snapshot else []
 
 
 def _trial(outcome: dict[str, Any]) -> str:
