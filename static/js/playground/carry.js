@@ -6,9 +6,10 @@ import { takeDrops } from "../drop.js";
 const MOST = (boot.limits?.source_kib ?? 64) * 1024; // bytes; a short link can hold a very long text
 const PROGRAM = /^\s*(?:(?:#|\/\/).*\n\s*)*program\s+\w+\s*\(/;
 const KINDS = ["module", "program"];
+const NAMED = /^#(module|program|draft)=(.*)$/s;
 
 /** The text in letters that an address may hold, deflated. */
-export async function packed(text) {
+async function packed(text) {
   const stream = new Blob([text]).stream().pipeThrough(new CompressionStream("deflate-raw"));
   const bytes = new Uint8Array(await new Response(stream).arrayBuffer());
   const letters = btoa(Array.from(bytes, (byte) => String.fromCharCode(byte)).join(""));
@@ -16,7 +17,7 @@ export async function packed(text) {
 }
 
 /** The text of `packed`. Rejects what is none, and what is longer than MOST. */
-export async function unpacked(letters) {
+async function unpacked(letters) {
   const raw = atob(letters.replaceAll("-", "+").replaceAll("_", "/"));
   const bytes = Uint8Array.from(raw, (letter) => letter.charCodeAt(0));
   const reader = new Blob([bytes]).stream().pipeThrough(new DecompressionStream("deflate-raw")).getReader();
@@ -30,23 +31,21 @@ export async function unpacked(letters) {
   }
 }
 
-/** {kind, text} of an address's part after #, null where it names no text; rejects a text that cannot be read. */
-async function arriving(hash) {
-  const plain = /^#(module|program)=(.*)$/s.exec(hash);
-  if (plain) return { kind: plain[1], text: decodeURIComponent(plain[2]) };
-  if (!hash.startsWith("#draft=")) return null;
-  const [kind, letters] = hash.slice(7).split(".");
+/** {kind, text} of an address's part after # by its name and its value; rejects a text that cannot be read. */
+async function arriving(name, value) {
+  if (name !== "draft") return { kind: name, text: decodeURIComponent(value) };
+  const [kind, letters] = value.split(".");
   if (!KINDS.includes(kind)) throw new TypeError("no kind of text");
   return { kind, text: await unpacked(letters ?? "") };
 }
 
 async function fromLink(take) {
-  const { hash } = location;
-  if (!/^#(module|program|draft)=/.test(hash)) return;
+  const [, name, value] = NAMED.exec(location.hash) ?? [];
+  if (!name) return;
   history.replaceState(null, "", location.pathname + location.search);
   try {
-    const { kind, text } = await arriving(hash);
-    if (text.trim()) take(kind, `${text.trimEnd()}\n`, hash.startsWith("#draft="));
+    const { kind, text } = await arriving(name, value);
+    if (text.trim()) take(kind, `${text.trimEnd()}\n`, name === "draft");
   } catch {
     toast("The text in this link cannot be read; a part of the link may be missing.");
   }
