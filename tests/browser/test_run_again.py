@@ -7,7 +7,6 @@ import pytest
 from playwright.sync_api import expect
 
 from playground.recordings import FOLDER
-from tests.browser.conftest import no_sideways_scroll, until
 from tests.browser.walk import walking
 
 RECORDING = "mlp_gelu.jsonl"
@@ -50,13 +49,7 @@ def test_a_measured_recording_runs_again_and_does_not_compare(app, browser, gall
         expect(row).to_contain_text(re.compile(r"Here.*×.*predicted"))
         back = again.get_by_role("link")
         assert original.startswith(app.url + back.get_attribute("href"))
-        for scheme in ("light", "dark"):
-            page.emulate_media(color_scheme=scheme)
-            for width in (1440, 360):
-                page.set_viewport_size({"width": width, "height": 800})
-                no_sideways_scroll(page)
-                until(page, "document.getAnimations().length === 0")
-                assert walk.axe() == [], (scheme, width)
+        walk.fits()
         back.click()
         page.wait_for_url(original)
         assert walk.complained() == [], walk.complained()

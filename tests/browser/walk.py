@@ -8,7 +8,7 @@ from typing import Any
 
 from playwright.sync_api import Browser, Page
 
-from tests.browser.conftest import ROOT, Watched, until
+from tests.browser.conftest import ROOT, Watched, no_sideways_scroll, until
 
 AXE = (ROOT / "tests/browser/vendor/axe-core-4.12.1/axe.min.js").read_text(encoding="utf-8")
 GRAVE = ("serious", "critical")
@@ -121,6 +121,16 @@ class Walk(Watched):
         self.page.wait_for_load_state("networkidle")
         self.page.wait_for_timeout(700)
         until(self.page, "!document.querySelector('[data-late]') && document.getAnimations().length === 0")
+
+    def fits(self) -> None:
+        """Fail where the page scrolls sideways or axe-core finds something, in both themes at 1440 and 360 px."""
+        for scheme in ("light", "dark"):
+            self.page.emulate_media(color_scheme=scheme)
+            for width in (1440, 360):
+                self.page.set_viewport_size({"width": width, "height": 800})
+                no_sideways_scroll(self.page)
+                until(self.page, "document.getAnimations().length === 0")
+                assert self.axe() == [], (scheme, width)
 
     def moved(self) -> list[str]:
         """The layout shift so far, if it is too much. What moves because of a person is not counted."""
