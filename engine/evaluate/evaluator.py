@@ -49,6 +49,7 @@ class Evaluator(Device):
         self.problem: Problem | None = None
         self.at_work = True  # from its creation or the first use after `close`, until `close`
         self._workbench: Workbench | None = None
+        self._keeps = False  # memory that only its last work needed
         self._trimming = Lock()  # another session may trim this one, but not while it closes
         self._apart = Lock()  # its processes work without the GPU's lane, so that nobody else may ask them anything
         self._loaded: tuple[Problem, Loaded | None] | None = None
@@ -130,18 +131,22 @@ class Evaluator(Device):
     def trim(self, *, hard: bool = False) -> None:
         """Give back the GPU's memory that no later request needs; with `hard`, also what can be made again. Call it
         with the GPU's lane. A session that compiles meanwhile keeps what it has, which is little."""
+        if not (hard or self._keeps):
+            return
         if not self._apart.acquire(blocking=False):
             return
         try:
             with self._trimming, contextlib.suppress(TrialError):
                 if self._workbench is not None:
                     self._workbench.trim(hard)
+                    self._keeps = False
         finally:
             self._apart.release()
 
     def _with_room(self, work: Callable[[], T]) -> T:
-        """The result of work with the GPU's lane. Beside other sessions, give back afterwards what only this work
-        needed. If they leave it too little memory, they give back all they can, and it runs once more."""
+        """The result of work with the GPU's lane. Where other sessions make memory scarce, all give back afterwards
+        what only their last work needed. If they leave it too little memory, they give back all they can, and it runs
+        once more."""
         others = self._others
         try:
             return work()
@@ -150,8 +155,10 @@ class Evaluator(Device):
                 raise
             logger.warning("the GPU's memory was too small; %d other sessions give back theirs", len(others))
         finally:
-            if others:
-                self.trim()
+            self._keeps = True
+            if others and (self.machine.room is None or self.machine.room.scarce()):
+                for one in (self, *others):
+                    one.trim()
         for other in others:
             other.trim(hard=True)
         if self._workbench is not None:

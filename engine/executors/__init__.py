@@ -18,8 +18,9 @@ from dataclasses import dataclass
 from typing import Protocol
 
 # Places on this machine's cores; every other name is the lane of one GPU. think: Python of this process, which runs on
-# one core whatever the machine has; core: work in other processes; build: compilers; report: tracing for the reports.
-CORES = ("think", "core", "build", "report")
+# one core whatever the machine has; core: work in other processes; load: processes that open a GPU, beside its lane;
+# build: compilers; report: tracing for the reports.
+CORES = ("think", "core", "load", "build", "report")
 
 
 class Cancelled(Exception):

@@ -16,6 +16,7 @@ PATIENCE = 5.0  # seconds: most pieces of work on a core take less, and what tak
 # Seconds after which a thread that computes lets another one run. Python's default of 5 ms, with several sessions that
 # plan, would delay each request to the processes that are timed by that much.
 SWITCH = 0.0005
+LOADS = 2  # sessions that open a GPU at a time: its driver serves them in turn, and the lane waits for it meanwhile
 THOUGHTS = 2  # pieces of Python at a time: they share one interpreter, and with more of them the lane would wait for it
 
 
@@ -29,6 +30,7 @@ class Local:
         self._lines = {
             "think": Line("think", min(THOUGHTS, cores), PATIENCE),
             "core": Line("core", max(min(2, cores), cores // 4), PATIENCE),
+            "load": Line("load", min(LOADS, cores), PATIENCE),
             "build": Line("build", cores, PATIENCE),
             "report": Line("report", tracers(cores), PATIENCE),
         }

@@ -14,6 +14,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from threading import Lock
 
+SCARCE = 0.5  # of the memory: the rest is for the next session, which may be a large one
+
 
 class Room:
     """`total`: bytes that sessions may hold together; `in_use`: bytes of the GPU that somebody holds now, None if that
@@ -37,6 +39,15 @@ class Room:
         """Bytes for further sessions."""
         with self._lock:
             return max(0, self.total - self._used([part for part in self._line if part.inside]))
+
+    def scarce(self) -> bool:
+        """Return True if a session waits for memory, or if so much is in use that the next one might. What the sessions
+        inside keep for their next turn is then worth less than its memory."""
+        with self._lock:
+            if any(not part.inside for part in self._line):
+                return True
+        now = self._in_use()
+        return now is None or now > SCARCE * self.total
 
     def _used(self, parts: list[Part]) -> int:
         """Bytes that these parts take together."""

@@ -229,7 +229,7 @@ class _Session:
         yield from self.emit(events.Progress(f"Getting {what} ready", "open"))
         yield from self._admitted(traced)
         if device.loads_apart:
-            yield from self.lanes.call(lambda: device.load(traced, self.owner.stop.is_set), "core", "prepare")
+            yield from self.lanes.call(lambda: device.load(traced, self.owner.stop.is_set), "load", "prepare")
         yield from self.lanes.call(lambda: device.open(traced, self.owner.stop.is_set), device.place, "prepare")
         context = trial.Context(device, problem, hardware, problem.limits, {}, self.journal, self.spec.algebraic)
         fold = StateFold(self.journal, problem, context.baselines, self.spec.budget, algebraic=self.spec.algebraic)

@@ -1,5 +1,5 @@
-"""An exported module on a GPU: right when it is called, in a CUDA graph, on another stream, compiled and exported, with
-little of the host's time; and its own check.py agrees."""
+"""An exported module on a GPU: right when it is called, in a CUDA graph, on another stream, compiled and exported;
+and its own check.py agrees."""
 
 import subprocess
 import sys
@@ -31,11 +31,6 @@ def test_its_check_says_right(name, tmp_path):
     write(forms.files(command.of_module(MODULES[name], ("f16",), name)), tmp_path / "out")
     done = subprocess.run([sys.executable, "check.py"], cwd=tmp_path / "out", capture_output=True, text=True)
     assert done.returncode == 0, done.stdout + done.stderr
-
-
-def test_the_host_takes_less_than_the_aim_over_the_launches(tmp_path):
-    row = host_time.row_of("mlp_gelu", "f16", "cuda", tmp_path)
-    assert row["over_us"] < host_time.AIM_US, row
 
 
 def test_optimize_returns_a_module_that_is_right_and_measured(tmp_path, monkeypatch):

@@ -31,9 +31,9 @@ class Spent:
                 self._add("gpu", seconds)
 
     def waited(self, place: str, seconds: float) -> None:
-        """For a place of engine.executors, or the memory of a GPU. All GPUs count as one, and so do both kinds of
-        cores."""
-        name = "gpu" if place.startswith("gpu") else {"think": "core"}.get(place, place)
+        """For a place of engine.executors, or the memory of a GPU. All GPUs count as one, and so do all
+        work on cores but builds and reports."""
+        name = "gpu" if place.startswith("gpu") else {"think": "core", "load": "core"}.get(place, place)
         self._add(f"wait_{name}", seconds)
 
     def _add(self, name: str, seconds: float) -> None:

@@ -1,0 +1,67 @@
+"""Sessions that share a GPU keep what their next work needs, and give it back where its memory is scarce."""
+
+from types import SimpleNamespace
+
+import pytest
+
+from engine.evaluate.evaluator import Evaluator
+from engine.executors.room import Room
+
+GB = 1 << 30
+
+
+class Bench:
+    """A workbench that counts how often it gives back memory."""
+
+    def __init__(self):
+        self.trimmed = []
+        self.programs = SimpleNamespace(timing=SimpleNamespace(compare=lambda candidates, baseline: []))
+
+    def trim(self, hard):
+        self.trimmed.append(hard)
+
+
+@pytest.fixture
+def shared():
+    """(three sessions of one GPU, a function that sets the bytes in use)."""
+    use = [0]
+    machine = SimpleNamespace(
+        name="cuda", kind="measured", hardware="h200", hw=None, lanes=1, forms=(), screens=True, builds_ahead=True,
+        times_compiled=True, place="gpu0", loads_apart=True, room=Room(100 * GB, lambda: use[0]),
+    )  # fmt: skip
+    sessions = []
+    for _ in range(3):
+        sessions.append(Evaluator(machine, lambda: sessions))
+        sessions[-1]._workbench = Bench()
+    return sessions, lambda used: use.__setitem__(0, used * GB)
+
+
+def trims(sessions):
+    return [one.workbench.trimmed for one in sessions]
+
+
+def test_nothing_is_given_back_while_there_is_room(shared):
+    sessions, uses = shared
+    uses(40)
+    for one in sessions:
+        one.compare([], None)
+    assert trims(sessions) == [[], [], []]
+
+
+def test_what_was_kept_is_given_back_once_when_memory_is_scarce(shared):
+    (first, second, third), uses = shared
+    uses(40)
+    first.compare([], None)
+    uses(60)
+    second.compare([], None)
+    assert trims((first, second, third)) == [[False], [False], []], "the third keeps nothing"
+    second.compare([], None)
+    assert trims((first, second, third)) == [[False], [False, False], []]
+
+
+def test_a_session_alone_keeps_everything(shared):
+    (first, second, third), uses = shared
+    second.at_work = third.at_work = False
+    uses(99)
+    first.compare([], None)
+    assert first.workbench.trimmed == []
