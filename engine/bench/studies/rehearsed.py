@@ -125,12 +125,14 @@ def rehearsal(folder: str, skill: float = SKILL, seed: int = SEED) -> Iterator[s
         server.server_close()
 
 
-def play(arm: str, problem: str, device: str, models: settings.Settings, folder: Path | None) -> dict[str, Any]:
-    """One session. `folder`: where its recording is written."""
+def play(
+    arm: str, problem: str, device: str, models: settings.Settings, folder: Path | None, trials: int = TRIALS
+) -> dict[str, Any]:
+    """One session of so many trials at most. `folder`: where its recording is written."""
     strategy, options, _ = ARMS[arm]
     spec = SessionSpec(
         title=f"{problem}, {arm}, rehearsed", source=problems()[problem], strategy=strategy, options=options,
-        device=device, classes=(CLS,), trials=TRIALS, eps=0.0, window=TRIALS,
+        device=device, classes=(CLS,), trials=trials, eps=0.0, window=trials,
     )  # fmt: skip
     log, began = [], time.monotonic()
     session = run(spec, device=device, local_user=True, teaches=False, memory="", handlers=handler.handlers(models))
@@ -161,6 +163,9 @@ def main(argv: list[str] | None = None) -> int:
     parser.add_argument("--device", default="cuda", help="cuda, or modelled:h200 for predictions")
     parser.add_argument("--only", default="", metavar="NAME,..", help=f"of {', '.join([*ARMS, *problems()])}")
     parser.add_argument("--at-once", type=int, default=8, metavar="N", help="sessions side by side (default 8)")
+    parser.add_argument(
+        "--trials", type=int, default=TRIALS, metavar="N", help=f"of a session at most (default {TRIALS}), for tuners"
+    )
     parser.add_argument("--recordings", type=Path, metavar="DIR", help="write each session's log there")
     parser.add_argument("--json", type=Path, metavar="OUT", help="the rows, written as they come")
     args = parser.parse_args(argv)
@@ -175,8 +180,8 @@ def main(argv: list[str] | None = None) -> int:
         print(f"error: {e.reason}", file=sys.stderr)
         return 2
     results = bench.about(evaluator) | {
-        "command": f"python -m engine.bench.studies.rehearsed --device {args.device} --json rehearsed.json",
-        "model": "rehearsed: rules wrote each reply", "skill": SKILL, "class": CLS, "trials": TRIALS,
+        "command": " ".join(["python -m engine.bench.studies.rehearsed", *(sys.argv[1:] if argv is None else argv)]),
+        "model": "rehearsed: rules wrote each reply", "skill": SKILL, "class": CLS, "trials": args.trials,
         "at_once": args.at_once, "rows": [],
     }  # fmt: skip
     if args.recordings:
@@ -185,7 +190,8 @@ def main(argv: list[str] | None = None) -> int:
         os.environ["UCUTLASS_CACHE"] = f"{folder}/builds"  # each program is built in this run
         with ThreadPoolExecutor(args.at_once) as pool:
             pairs = itertools.product(arms, names)
-            jobs = [pool.submit(play, arm, name, args.device, models, args.recordings) for arm, name in pairs]
+            common = args.device, models, args.recordings, args.trials
+            jobs = [pool.submit(play, arm, name, *common) for arm, name in pairs]
             for job in jobs:
                 row = job.result()
                 results["rows"].append(row)
