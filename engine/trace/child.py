@@ -27,6 +27,7 @@ from engine.trace.writes.state import State
 # Refusals that real tensors would not change.
 _FINAL = ("syntax_error", "data_dependent", "random", "writes", "sandbox_file", "sandbox_network", "sandbox_process")
 _MUTATED = re.compile(r"Constant (\S+) is mutated in the forward")  # torch.export's words
+LONGEST_NAME = 60  # characters of a class's name in a title
 _watch: Watch | None = None
 
 
@@ -95,7 +96,7 @@ def _attempt(source: str, fake: bool) -> dict:
         )
     return {
         "graph": graph,
-        "title": loaded.title or _summary(graph),
+        "title": _summary(graph, loaded.cls.__name__),
         "has": {
             "class": loaded.cls.__name__,
             "inputs_from": loaded.inputs_from,
@@ -256,8 +257,9 @@ def forward_return_line(loaded: Loaded) -> int | None:
     return None
 
 
-def _summary(graph: dict) -> str:
-    """A title from the operations: `linear 8192x8192, mul, leaky_relu on 1,024 rows`."""
+def _summary(graph: dict, cls: str) -> str:
+    """A title from the operations: `linear 8192x8192, mul, leaky_relu on 1,024 rows`, after the name of a class that is
+    not called Model. A docstring gives none: its sizes may be those of an earlier text."""
     shapes = {t["name"]: t["shape"] for t in graph["tensors"]}
     words: list[str] = []
     for module, run in itertools.groupby(graph["ops"], key=lambda op: op["module"]):
@@ -267,7 +269,8 @@ def _summary(graph: dict) -> str:
         words += [module] if whole else [_word(op, shapes) for op in ops]
     rows = shapes[graph["inputs"][0]][0] if graph["inputs"] and shapes[graph["inputs"][0]] else 0
     more = f" and {len(words) - 5} more operations" if len(words) > 5 else ""
-    return ", ".join(words[:5]) + more + (f" on {rows:,} rows" if rows > 1 else "")
+    name = "" if cls == "Model" or len(cls) > LONGEST_NAME else f"{cls}: "
+    return name + ", ".join(words[:5]) + more + (f" on {rows:,} rows" if rows > 1 else "")
 
 
 def _word(op: dict, shapes: dict[str, list[int]]) -> str:

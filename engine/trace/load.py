@@ -17,7 +17,6 @@ from dataclasses import dataclass
 from typing import Any
 
 from engine.sandbox.channel import PASTED
-from engine.session.titles import first_sentence
 from engine.trace import arguments, results
 
 MODULE = "pasted"
@@ -40,7 +39,6 @@ class Loaded:
     namespace: dict[str, Any]
     cls: type
     inputs_from: str
-    title: str
 
     def build(self, seed: int = 0) -> Any:
         """A new instance in eval mode, with random parameters drawn from `seed`."""
@@ -178,7 +176,7 @@ def load(source: str) -> Loaded:
             "or a variable `inputs = [torch.randn(...)]`, with the tensors that forward takes.",
             line_of(cls),
         )
-    return Loaded(dict(names), cls, source_name, _title(module, cls))
+    return Loaded(dict(names), cls, source_name)
 
 
 def _no_module(source: str) -> str:
@@ -231,11 +229,3 @@ def line_of(thing: Any) -> int | None:
         starts = (f"class {thing.__name__}(", f"class {thing.__name__}:")
         return next((i for i, text in enumerate(lines, 1) if text.lstrip().startswith(starts)), None)
     return None
-
-
-def _title(module: types.ModuleType, cls: type) -> str:
-    """The whole first sentence of a docstring, or the class's own name; "" leaves the title to what is computed."""
-    for doc in (module.__doc__, cls.__dict__.get("__doc__")):
-        if sentence := first_sentence(doc or ""):
-            return sentence
-    return "" if cls.__name__ == "Model" else cls.__name__

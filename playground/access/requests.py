@@ -49,7 +49,7 @@ def room_in_queue(origin: str) -> None:
 def spec_of(asked: SpecFields) -> dict[str, Any]:
     """The spec to store, within this server's limits; `device` as requested (the claiming engine resolves `auto`)."""
     limit_text(asked.source)
-    title = asked.title.strip() or title_of(asked.source, asked.source_kind)
+    title = asked.title.strip() or name_of(asked.source, asked.source_kind)
     return _checked({**asked.to_dict(), "title": title}).to_dict()
 
 
@@ -118,16 +118,18 @@ def _checked(fields: dict[str, Any]) -> SessionSpec:
 
 
 def title_of(source: str, kind: str) -> str:
-    """A title for a text without one: the whole first sentence of its docstring or comment, or the name of its program
-    or class. A sentence that is too long is left out; the title of a module is then its computation, once traced.
-    """
-    if sentence := first_sentence(opening_text(source)):
-        return sentence
-    if kind == "program":
-        program = re.search(r"^[ \t]*program\s+(\w+)", source, re.MULTILINE)
-        return program[1][:LONGEST] if program else "A μCUTLASS program"
-    names = re.findall(r"^class\s+(\w+)", source, re.MULTILINE)
-    return UNTITLED if not names or "Model" in names else names[0][:LONGEST]
+    """What a text of ours says that it is: the whole first sentence of its docstring or comment, else its name. A
+    sentence that is too long is left out."""
+    return first_sentence(opening_text(source)) or name_of(source, kind)
+
+
+def name_of(source: str, kind: str) -> str:
+    """The title of a session without one: the name of its program; a module has one once it is traced, which says what
+    it computes. A visitor's docstring gives none, because its sizes stay when those of the text are edited."""
+    if kind == "module":
+        return UNTITLED
+    program = re.search(r"^[ \t]*program\s+(\w+)", source, re.MULTILINE)
+    return program[1][:LONGEST] if program else "A μCUTLASS program"
 
 
 def command_of(session: Session, kind: str, data: dict[str, Any]) -> dict[str, Any]:

@@ -23,7 +23,7 @@ from django.utils import timezone
 
 from engine.record import NOT_REPRODUCED, REPRODUCED, BadRecord, comparison
 from engine.session import events
-from engine.session.spec import BadSpec, SessionSpec, SpecFields, strategies
+from engine.session.spec import UNTITLED, BadSpec, SessionSpec, SpecFields, strategies
 from playground.access import sessions
 from playground.access.answers import Refused
 from playground.access.owners import Caller
@@ -57,7 +57,7 @@ def start(caller: Caller, original: Session, resized: str = "", sizes: str = "")
     try:
         fields = comparison.spec_of(record, trials, "auto") | {"title": original.title}
         if resized:
-            fields |= {"source": resized, "title": f"{original.title[:100]}, {sizes}" if sizes else original.title}
+            fields |= {"source": resized, "title": _resized_title(original, sizes)}
             fields["options"] |= {"carry": True}
         fields = SessionSpec(**fields).to_dict()
     except (BadRecord, BadSpec) as e:
@@ -67,6 +67,15 @@ def start(caller: Caller, original: Session, resized: str = "", sizes: str = "")
     recorded = {str(trial): comparison.recorded_of(record, trial) for trial in trials}
     about = {"of": original.id, "title": original.title, "recorded": recorded}
     return sessions.start(caller, SpecFields(**fields), {"again": about})
+
+
+def _resized_title(original: Session, sizes: str) -> str:
+    """The original's name with the sizes. A title that says what was computed has the original's sizes: the new session
+    gets its own once it is traced."""
+    traced = original.events.filter(kind=events.Traced.KIND).values_list("data", flat=True)
+    if any(data.get("title") == original.title for data in traced):
+        return UNTITLED
+    return f"{original.title[:100]}, {sizes}" if sizes else original.title
 
 
 def forked(spec: dict[str, Any]) -> dict[str, Any]:
