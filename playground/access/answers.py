@@ -9,7 +9,7 @@ from django.http import HttpRequest, HttpResponse, JsonResponse
 from django.shortcuts import render
 from django.template import TemplateDoesNotExist
 from django.urls import reverse
-from django.utils.html import escape
+from django.utils.html import escape, format_html, format_html_join
 
 LISTED = "The addresses are listed at /api/docs."
 
@@ -72,12 +72,21 @@ def page(request: HttpRequest, status: int, title: str, text: str) -> HttpRespon
         route, name = WAYS.get(request.path.split("/")[1], ("gallery", "See the gallery"))
         if request.path == reverse("compare"):
             route, name = "compare", "Give two other links"
-        context = {"status": status, "title": title, "text": text, "way": reverse(route), "way_name": name}
+        context = {"status": status, "title": title, "text": coded(text), "way": reverse(route), "way_name": name}
         response = render(request, "error.html", context, status=status)
     except (TemplateDoesNotExist, ValueError, OSError):
         response = plain(status, title, text)
     response["Referrer-Policy"] = "no-referrer"
     return response
+
+
+def coded(text: str) -> str:
+    """HTML of a text of ours, with each part between backticks as code."""
+    parts = text.split("`")
+    if len(parts) % 2 == 0:
+        return text
+    nodes = ((format_html("<code>{}</code>", part) if i % 2 else part,) for i, part in enumerate(parts))
+    return format_html_join("", "{}", nodes)
 
 
 def plain(status: int, title: str, text: str) -> HttpResponse:

@@ -1,5 +1,5 @@
 // A question before an action, in the page's dialog: what happens, the action, and a way back.
-import { $, h, toast } from "./page.js";
+import { $, explained, h, toast } from "./page.js";
 
 /**
  * `body`: nodes; `verb`: the button's text; `act()`: a promise; `done`: the words after it succeeded, or a function of
@@ -16,7 +16,7 @@ export function ask(title, body, verb, act, done) {
       $("dialog").close();
       toast(typeof done === "function" ? done(reply) : done);
     } catch (error) {
-      problem.replaceChildren(h("strong", {}, error.message), " ", error.fix ?? "");
+      problem.replaceChildren(...explained(error));
       problem.hidden = false;
     } finally {
       go.disabled = false;

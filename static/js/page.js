@@ -17,6 +17,16 @@ export function h(tag, attributes = {}, ...children) {
   return node;
 }
 
+/** A text of ours as nodes: what is between backticks is code. Without pairs, or with a fence, it stays whole. */
+export function coded(text) {
+  const parts = text.split("`");
+  if (parts.length % 2 === 0 || text.includes("```")) return [text];
+  return parts.map((part, i) => (i % 2 ? h("code", {}, part) : part));
+}
+
+/** What an error says, and the way out, as nodes. */
+export const explained = (e) => coded(`${e.message} ${e.fix ?? ""}`.trim());
+
 /** An error with a sentence for a person: {message, fix, data}. */
 export class Told extends Error {
   constructor(message, fix = "", status = 0, data = {}) {
@@ -87,7 +97,7 @@ export function answer(form, onSubmit) {
 
 let toastTimer;
 export function toast(text) {
-  $("toast").replaceChildren(h("div", {}, text));
+  $("toast").replaceChildren(h("div", {}, coded(text)));
   clearTimeout(toastTimer);
   toastTimer = setTimeout(() => $("toast").replaceChildren(), 3500);
 }

@@ -1,9 +1,6 @@
 // Why a session was refused, for a person: the reason first, then a list of what a module may hold.
-import { h } from "./page.js";
+import { coded, h } from "./page.js";
 import { tr } from "./texts.js";
-
-/** Text with `code` between backticks as nodes. */
-const marked = (text) => text.split("`").map((part, i) => (i % 2 ? h("code", {}, part) : part));
 
 /** A reason as a whole sentence. */
 export const sentence = (reason) => (/[.!?]$/.test(reason) ? reason : `${reason}.`);
@@ -28,7 +25,7 @@ export function refusalOf(end, text, fork) {
   const act = unasked ? tr("Start it again") : refused ? tr("Fix it in the editor") : tr("Open the text in the editor");
   return h("section", { class: "refusal", role: "alert" },
     h("h2", {}, head),
-    h("p", { id: "refusal-reason", lang: "en" }, marked(sentence(end.reason))),
+    h("p", { id: "refusal-reason", lang: "en" }, coded(sentence(end.reason))),
     end.line ? h("figure", {}, h("figcaption", {}, tr("Line {n}", { n: end.line })),
       h("pre", {}, around(text, end.line))) : null,
     listed.length ? h("details", { id: "covered" }, h("summary", {}, tr("What is covered")),

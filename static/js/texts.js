@@ -1,6 +1,6 @@
 // The words of a page in the reader's language: boot.texts has the English ones as its keys, as gettext does. What it
 // lacks stays in English, and so does every page without boot.texts. boot.sentences has those that the server writes.
-import { boot, h } from "./page.js";
+import { boot, coded, h } from "./page.js";
 
 const texts = boot.texts ?? {};
 const sentences = boot.sentences ?? {};
@@ -20,8 +20,9 @@ export function around(text, name, node) {
 /** "1 trial" or "7 trials": the text for one, or the one with {n}. */
 export const counted = (n, one, many) => (n === 1 ? tr(one) : tr(many, { n: n.toLocaleString("en") }));
 
-/** A text of the log, which is in English whatever language the page speaks. */
-export const logged = (text) => (document.documentElement.lang === "en" ? text : h("span", { lang: "en" }, text));
+/** A text of the log as a node, in English whatever language the page speaks. */
+export const logged = (text) =>
+  h("span", { lang: document.documentElement.lang === "en" ? null : "en" }, coded(text));
 
 const patterns = Object.keys(sentences).filter((text) => text.includes("{")).map((text) => {
   const names = [...text.matchAll(/\{(\w+)\}/g)].map((match) => match[1]);

@@ -1,6 +1,6 @@
 // The field for a visitor's own key, while a session waits for it. The key goes from the field into one request; no
 // storage of the browser and no variable of this page keeps it.
-import { boot, h, request, toast } from "./page.js";
+import { boot, explained, h, request, toast } from "./page.js";
 
 const clock = (t) => new Date(t * 1000).toLocaleTimeString([], { hour: "2-digit", minute: "2-digit" });
 
@@ -60,7 +60,7 @@ export class KeyForm {
       await sending;
       toast("The key is on its way to the engine.");
     } catch (e) {
-      problem.replaceChildren(h("strong", {}, e.message), ` ${e.fix}`);
+      problem.replaceChildren(...explained(e));
       problem.hidden = false;
     } finally {
       go.disabled = false;

@@ -21,6 +21,7 @@ import {
   tags as t,
   ViewPlugin,
 } from "../../vendor/codemirror-6.0.2/codemirror.js";
+import { coded, h } from "../page.js";
 import { assistance, offset, place } from "./assist.js";
 import { ucutlass } from "./ucutlass-mode.js";
 
@@ -314,7 +315,8 @@ export function makeEditor(
             const from = offset(of, d.line, d.column);
             const to = Math.max(from, offset(of, d.endLine ?? d.line, d.endColumn ?? (d.column ?? 1) + 1));
             const actions = d.fix ? [{ name: fixName(d.fix), apply: () => this.fix(d.fix, of) }] : [];
-            return { from, to, severity: d.severity ?? "error", message: d.message, actions };
+            return { from, to, severity: d.severity ?? "error", message: d.message, actions,
+              renderMessage: () => h("span", {}, coded(d.message)) };
           }),
         ),
       );

@@ -1,6 +1,6 @@
 // My sessions: owner tokens and the sessions that were started with them. This browser keeps the tokens' key, which
 // lists and revokes them and stops their sessions; a token itself is shown once and kept by nobody.
-import { $, answer, boot, copy, h, request } from "../page.js";
+import { $, answer, boot, copy, explained, h, request } from "../page.js";
 import { askToStop } from "../dialog.js";
 import { keep, recall } from "../store.js";
 import { forget, started } from "./started.js";
@@ -16,7 +16,7 @@ const withKey = () => ({ "X-Owner-Key": key() });
 const when = (t) => (t ? new Date(t * 1000).toLocaleString() : "never");
 
 function fail(e) {
-  $("error").textContent = `${e.message} ${e.fix ?? ""}`;
+  $("error").replaceChildren(...explained(e));
   $("error").hidden = false;
 }
 

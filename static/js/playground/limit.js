@@ -1,5 +1,5 @@
 // The limit of a module while it is typed: an engine traces the text in its sandbox, a second after the last key.
-import { $, debounce, h } from "../page.js";
+import { $, coded, debounce, h } from "../page.js";
 import { Chart, onAnotherLook } from "../chart.js";
 import { BOUND, className, digits, duration, time } from "../format.js";
 import { wideTable } from "../sizes.js";
@@ -57,7 +57,7 @@ export class Limit {
   }
 
   wait(words) {
-    this.body.replaceChildren(h("p", { class: "waiting" }, words));
+    this.body.replaceChildren(h("p", { class: "waiting" }, coded(words)));
     this.drawn = false;
   }
 
@@ -72,7 +72,7 @@ export class Limit {
       if (reading.state === "done") this.draw(reading, text);
       else this.fail(reading);
     } catch (e) {
-      if (e.name !== "AbortError") { this.note.textContent = ""; this.wait(`${e.message} ${e.fix ?? ""}`); }
+      if (e.name !== "AbortError") { this.note.textContent = ""; this.wait(`${e.message} ${e.fix ?? ""}`.trim()); }
     }
   }
 

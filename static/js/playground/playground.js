@@ -1,5 +1,5 @@
 // The page with the editor. The text survives a reload; mistakes are shown under the caret while typing.
-import { $, arrived, boot, debounce, h, request, select, tablist, toast, Told } from "../page.js";
+import { $, arrived, boot, coded, debounce, h, request, select, tablist, toast, Told } from "../page.js";
 import { about, offset, describe } from "../language/assist.js";
 import { fixName, makeEditor } from "../language/editor.js";
 import { carry } from "./carry.js";
@@ -7,7 +7,7 @@ import { drawExamples } from "./examples.js";
 import { fromServer } from "../language/diagnostics.js";
 import { remember } from "../mine/started.js";
 import { sentence } from "../refusal.js";
-import { firstVisit, keep, state, store } from "./draft.js";
+import { begun, edited, firstVisit, keep, state, store } from "./draft.js";
 import { badChoice, misplaced } from "./mistakes.js";
 import { listOptions } from "./options.js";
 import { Limit } from "./limit.js";
@@ -149,7 +149,7 @@ function typed() {
 
 function say(mark, text) {
   $("check-state").dataset.state = mark;
-  $("check-state").textContent = text;
+  $("check-state").replaceChildren(...coded(text));
 }
 
 function tell(list) {
@@ -181,8 +181,9 @@ function tell(list) {
             )
           : null,
         h("button", { type: "button", class: "told" },
-          d.title.startsWith(`Line ${d.line}`) ? null : h("span", { class: "where" }, `line ${d.line}`), d.title),
-        d.more ? h("span", { class: "more" }, d.more) : null,
+          d.title.startsWith(`Line ${d.line}`) ? null : h("span", { class: "where" }, `line ${d.line}`),
+          coded(d.title)),
+        d.more ? h("span", { class: "more" }, coded(d.more)) : null,
         d.fix
           ? h("button", { type: "button", class: "button fix", onclick: () => editor.fix(d.fix, of) }, fixName(d.fix))
           : null,
@@ -253,7 +254,7 @@ $("format").addEventListener("click", format);
 
 // ---- run -------------------------------------------------------------------------------------------------------
 function fail(message, fix, field) {
-  $("form-error").replaceChildren(h("strong", {}, message), " ", fix ?? "");
+  $("form-error").replaceChildren(h("strong", {}, coded(message)), " ", ...coded(fix ?? ""));
   $("form-error").hidden = false;
   $("form-error").scrollIntoView({ block: "nearest" });
   if (field && $(field) instanceof HTMLInputElement) $(field).focus();
@@ -337,7 +338,7 @@ if (/Mac|iPhone|iPad/.test(navigator.platform))
   for (const key of document.querySelectorAll("#run-key, #words-write kbd")) key.textContent = "⌘ ↵";
 
 // ---- begin -----------------------------------------------------------------------------------------------------
-if (boot.fork) {
+if (boot.fork && !edited) {
   const { text, source_kind: kind, spec = {} } = boot.fork;
   state.kind = kind;
   state[kind] = text;
@@ -355,6 +356,7 @@ listOptions();
 drawStrategies($("strategies"), $("strategy-options"), boot.strategies ?? [], state, store,
   (boot.engines ?? []).map((e) => e.device?.model));
 show(state.kind);
+begun();
 // A text from a link or a file is an edit of the draft, so undo restores the draft.
 carry(
   (kind, text, foreign) => {
@@ -379,6 +381,6 @@ function toldBefore({ reason, line }) {
   editor.goto(line);
 }
 arrived().then(() => {
-  if (boot.fork?.refused) toldBefore(boot.fork.refused);
+  if (boot.fork?.refused && !edited) toldBefore(boot.fork.refused);
   else editor.focus();
 });

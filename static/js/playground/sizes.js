@@ -1,5 +1,5 @@
 // The limit of a module at other sizes: a whole number that has a name at the top of the text is given other values.
-import { h } from "../page.js";
+import { explained, h } from "../page.js";
 import { className, digits, time } from "../format.js";
 import { sizeForm, sizesOf, wideTable, withSize } from "../sizes.js";
 import { read } from "./reading.js";
@@ -48,7 +48,7 @@ export class Sizes {
         body.append(this.row(size, value, changed, answer, classes));
       } catch (e) {
         if (e.name === "AbortError") return;
-        state.textContent = `${e.message} ${e.fix ?? ""}`;
+        state.replaceChildren(...explained(e));
         return;
       }
     }

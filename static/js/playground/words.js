@@ -1,6 +1,6 @@
 // The tab Words: a description in English becomes a module in the editor. The reader confirms it.
 // Nothing runs by itself.
-import { $, boot, h, request, Told } from "../page.js";
+import { $, boot, coded, h, request, Told } from "../page.js";
 import { state, store } from "./draft.js";
 import { author, help, offer, stopWriting } from "./words_model.js";
 
@@ -76,9 +76,9 @@ export function wordsTab({ accept, back }) {
   function fail(e, text) {
     const words = e instanceof Told ? (e.data.not_understood ?? []) : [];
     $("words-error").replaceChildren(
-      h("strong", {}, e instanceof Told ? e.message : "The module was not written."),
+      h("strong", {}, e instanceof Told ? coded(e.message) : "The module was not written."),
       " ",
-      e.fix ?? "Try again.",
+      coded(e.fix ?? "Try again."),
       words.length ? h("p", {}, "Not understood: ", places(words)) : "",
       e instanceof Told && e.status === 422 && text.trim() ? offer(text, byModel) : "",
     );

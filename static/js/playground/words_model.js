@@ -1,5 +1,5 @@
 // Words that the rules do not read can go to a model. The reader sees first what is sent where, and presses a button.
-import { boot, h, request } from "../page.js";
+import { boot, explained, h, request } from "../page.js";
 
 const EVERY = 1000; // ms between two looks for the answer: an engine stops the model when nobody looks
 const REHEARSED = "rehearsed"; // the model's name where rules play one
@@ -63,7 +63,7 @@ export function offer(text, accept) {
       accept(written);
     } catch (e) {
       const aborted = e.name === "AbortError";
-      state.textContent = aborted ? "Stopped. Nothing was written." : `${e.message} ${e.fix ?? ""}`;
+      state.replaceChildren(...(aborted ? ["Stopped. Nothing was written."] : explained(e)));
       state.classList.toggle("bad", !aborted);
     } finally {
       if (stop === end) stop = null;

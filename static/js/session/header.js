@@ -1,5 +1,5 @@
 // The head of a session: title, device, speedup and baseline, distance to the limit, and its state in words.
-import { $, boot, h } from "../page.js";
+import { $, boot, coded, h } from "../page.js";
 import { baselineName, className, deviceName, duration, percent, time, times } from "../format.js";
 import { sentence, tr } from "../texts.js";
 import { headline, stateOf, underWay, used } from "./reduce.js";
@@ -44,7 +44,7 @@ export function drawHeader(view, info) {
   $("used").textContent = budget ? tr("{n} of {all}", { n: used(view), all: budget }) : String(used(view));
   $("viewers").textContent = info.viewers ?? "–";
   drawBest(view);
-  $("state").textContent = words(view, info);
+  $("state").replaceChildren(...coded(words(view, info)));
 }
 
 const versus = (text) => h("div", { class: "versus" }, text);

@@ -1,6 +1,6 @@
 // The owner's candidate: a μCUTLASS program, or a raw kernel in CUDA C++ or Python. The server detects the type from
 // the text; the person may choose another.
-import { boot, h, request } from "../page.js";
+import { boot, coded, h, request } from "../page.js";
 import { className } from "../format.js";
 import { makeEditor } from "../language/editor.js";
 import { fromServer } from "../language/diagnostics.js";
@@ -115,7 +115,7 @@ export class TryForm {
   }
 
   say(words, example = "") {
-    this.message.textContent = words;
+    this.message.replaceChildren(...coded(words));
     this.example.hidden = !example;
     this.example.lastChild.textContent = example;
   }

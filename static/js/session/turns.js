@@ -1,6 +1,6 @@
 // What a model wrote in this session: the turn as it is written, the tokens and seconds, triage, hypotheses, and the
 // transcript. It is drawn from the log alone, so a finished session shows the same without a network.
-import { blob, h, throttle } from "../page.js";
+import { blob, coded, h, throttle } from "../page.js";
 import { count, digits, duration, percent, time, times } from "../format.js";
 import { counts, timeOf } from "./view.js";
 import { draw as drawStrategy } from "./strategies/index.js";
@@ -141,7 +141,7 @@ function transcript(turn) {
         body.append(h("h4", {}, title), h("pre", { tabindex: "0" }, text));
       }
     } },
-  h("summary", {}, h("b", {}, turn.role || "model"), ` step ${turn.path}: ${state}`,
+  h("summary", {}, h("b", {}, turn.role || "model"), ` step ${turn.path}: `, coded(state),
     turn.lost ? ` (asked again after a lost engine; the cost of the first attempt is unknown)` : ""), body);
 }
 

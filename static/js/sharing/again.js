@@ -1,5 +1,5 @@
 // "Run again here" on the page of an ended session, and on the page of the run what it says of the original.
-import { $, boot, h, request } from "../page.js";
+import { $, boot, coded, explained, h, request } from "../page.js";
 import { baselineName, className, time, times } from "../format.js";
 
 const path = `/api/sessions/${boot.session.id}/again`;
@@ -31,7 +31,7 @@ export class Again {
     if (!boot.again || !live.end || this.asked) return;
     this.asked = true;
     request(path).then((run) => this.compare(run), (e) => {
-      if (e.status) this.show(h("p", {}, `${e.message} ${e.fix ?? ""}`));
+      if (e.status) this.show(h("p", {}, explained(e)));
       else setTimeout(() => { this.asked = false; this.draw(live); }, RETRY);
     });
   }
@@ -43,7 +43,7 @@ export class Again {
     try {
       location.assign((await request(path, { body: {} })).control_url);
     } catch (e) {
-      error.textContent = `${e.message} ${e.fix ?? ""}`.trim();
+      error.replaceChildren(...explained(e));
       error.hidden = false;
       this.started.disabled = false;
     }
@@ -70,7 +70,7 @@ export class Again {
     return h("li", { "data-verdict": verdict },
       h("p", {},
         h("b", { class: `again-verdict ${TONE[verdict] ?? ""}` }, capital(verdict)), ` · trial ${trial}${cls}`),
-      h("p", {}, sentence(why)),
+      h("p", {}, coded(sentence(why))),
       h("dl", {}, h("div", {}, h("dt", {}, "Original"), h("dd", {}, facts(recorded))),
         h("div", {}, h("dt", {}, "Here"), h("dd", {}, facts(again)))));
   }

@@ -1,5 +1,5 @@
 // The best programs of an ended session timed again at other sizes of its module: a session for each value.
-import { blob, boot, h, request } from "../page.js";
+import { blob, boot, explained, h, request } from "../page.js";
 import { remember } from "../mine/started.js";
 import { baselineName, className, digits, time, times } from "../format.js";
 import { tr } from "../texts.js";
@@ -43,7 +43,7 @@ class AtSizes {
         body.append(row);
         this.follow(run, row, value, id, control_url);
       } catch (e) {
-        state.textContent = `${size.name} = ${value}: ${e.message} ${e.fix ?? ""}`;
+        state.replaceChildren(`${size.name} = ${value}: `, ...explained(e));
         return;
       }
     }

@@ -1,5 +1,5 @@
 // The owner's notes on trials. Every viewer reads them; only the control link writes. They are no part of the log.
-import { boot, h, request, Told } from "../page.js";
+import { boot, explained, h, request, Told } from "../page.js";
 
 const path = `/api/sessions/${boot.session.id}/notes`;
 const control = boot.control;
@@ -60,7 +60,7 @@ export class Notes {
         this.changed();
         close();
       } catch (error) {
-        problem.textContent = `${error.message} ${error.fix ?? ""}`;
+        problem.replaceChildren(...explained(error));
         problem.hidden = false;
       }
     } }, area, problem, h("div", { class: "ends" },

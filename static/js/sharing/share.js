@@ -1,6 +1,7 @@
 // Sharing from the session's page: links with the current selection, an embedded pane, and for the owner snapshots and
 // a pin. Everything that a link shows is decided on the server.
-import { $, boot, copy, h, request, Told, toast } from "../page.js";
+import { $, boot, copy, explained, h, request, Told, toast } from "../page.js";
+import { frameHeight, WIDTH } from "./frame_height.js";
 
 const PANES = [
   ["result", "Result"], ["roofline", "Roofline"], ["history", "Speedup history"], ["breakdown", "Where the time goes"],
@@ -13,10 +14,11 @@ const when = (t) => new Date(t * 1000).toLocaleString();
 const shares = ({ source, transcript }) =>
   source ? `with the source${transcript ? " and the model's turns" : ""}` : "results alone";
 
-const embedCode = (pane) => {
+const embedCode = (pane, view) => {
   const address = new URL(`/embed/${boot.session.id}?pane=${pane}`, boot.view_url).href;
   const title = boot.session.title.replace(/[&"<>]/g, "");
-  return `<iframe src="${address}" title="${title}" width="640" height="420" loading="lazy"></iframe>`;
+  const size = `width="${WIDTH}" height="${frameHeight(pane, view)}"`;
+  return `<iframe src="${address}" title="${title}" ${size} loading="lazy"></iframe>`;
 };
 
 const field = (label, value, done) => {
@@ -58,7 +60,7 @@ export class Share {
     try {
       await action();
     } catch (e) {
-      this.problem.textContent = `${e.message} ${e.fix ?? ""}`.trim();
+      this.problem.replaceChildren(...explained(e));
       this.problem.hidden = false;
     } finally {
       button.disabled = false;
@@ -74,8 +76,9 @@ export class Share {
   }
 
   frame() {
-    const [line, input] = field("Code of the embedded pane", embedCode("result"), "Code copied.");
-    const choose = h("select", { id: "embed-pane", onchange: () => { input.value = embedCode(choose.value); } },
+    const code = (pane) => embedCode(pane, this.state().view);
+    const [line, input] = field("Code of the embedded pane", code("result"), "Code copied.");
+    const choose = h("select", { id: "embed-pane", onchange: () => { input.value = code(choose.value); } },
       PANES.map(([value, text]) => h("option", { value }, text)));
     return h("section", {}, h("h3", {}, "One pane in another page"), h("label", {}, "Pane ", choose), line);
   }
