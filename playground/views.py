@@ -33,9 +33,10 @@ from playground import api, conf, engines, exports
 from playground.access import answers, limits, requests, tokens
 from playground.gallery import cards as gallery_cards
 from playground.language import examples, reference
+from playground.learn import words
 from playground.learn.writing.reader import LANGUAGES
 from playground.models import Session
-from playground.sharing import again, cards, session_words, snapshots
+from playground.sharing import again, cards, mine_words, session_words, snapshots
 from playground.words import writer
 
 SHOWN_FIRST = "linear_div_gelu.jsonl"  # the recording beside the editor: a whole search, measured, with both stop rules
@@ -199,8 +200,14 @@ def export(request: HttpRequest, session_id: str) -> HttpResponse:
 @private
 def mine(request: HttpRequest) -> HttpResponse:
     """My sessions: the owner tokens of this browser, which keeps their key, and the sessions started with them."""
-    boot = {"mcp_url": request.build_absolute_uri(reverse("mcp"))}
-    return render(request, "mine.html", {"boot": boot})
+    language = words.language_of(request)
+    boot = {"mcp_url": request.build_absolute_uri(reverse("mcp")), "texts": mine_words.texts(language)}
+    context = {"boot": boot, "page_language": language, "languages": words.NAMES.items()}
+    with translation.override(language):
+        response = render(request, "mine.html", context)
+    response["Content-Language"] = language
+    response["Vary"] = "Accept-Language"
+    return response
 
 
 @require_safe

@@ -1,5 +1,6 @@
 // A question before an action, in the page's dialog: what happens, the action, and a way back.
 import { $, explained, h, toast } from "./page.js";
+import { tr } from "./texts.js";
 
 /**
  * `body`: nodes; `verb`: the button's text; `act()`: a promise; `done`: the words after it succeeded, or a function of
@@ -22,7 +23,7 @@ export function ask(title, body, verb, act, done) {
       go.disabled = false;
     }
   };
-  const cancel = h("button", { type: "button", class: "button", onclick: () => $("dialog").close() }, "Cancel");
+  const cancel = h("button", { type: "button", class: "button", onclick: () => $("dialog").close() }, tr("Cancel"));
   $("dialog").replaceChildren(h("form", { method: "dialog", onsubmit: submit },
     h("h2", { id: "dialog-title" }, title), body, problem, h("div", { class: "ends" }, cancel, go)));
   $("dialog").setAttribute("aria-labelledby", "dialog-title");
@@ -31,6 +32,6 @@ export function ask(title, body, verb, act, done) {
 
 /** A stopped session cannot go on, so its owner confirms it. `rest`: a sentence on what would not run, or "". */
 export function askToStop(title, rest, act) {
-  const what = `It cannot be continued; what it reached stays.${rest && ` ${rest}`} Pause it to go on later.`;
-  ask(title, [h("p", {}, what)], "Stop the session", act, "Stopping.");
+  const what = [tr("It cannot be continued; what it reached stays."), rest, tr("Pause it to go on later.")];
+  ask(title, [h("p", {}, what.filter(Boolean).join(" "))], tr("Stop the session"), act, tr("Stopping."));
 }

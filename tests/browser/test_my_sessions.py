@@ -70,3 +70,42 @@ def test_a_session_whose_first_kernel_is_refused_keeps_its_control_link(app, ope
     page.get_by_role("button", name="Stop", exact=True).click()
     page.get_by_role("button", name="Stop the session").click()
     expect(page.locator("#state")).to_contain_text("Stopped")
+
+
+# What a reader sees in English: words that no node marks as English. Names stay: μCUTLASS, Claude Code, MCP.
+ENGLISH = """(root) => {
+  const walk = document.createTreeWalker(root, NodeFilter.SHOW_TEXT), rows = [];
+  for (let node = walk.nextNode(); node; node = walk.nextNode()) {
+    const on = node.parentElement;
+    if (on.closest("[lang=en], pre, script, noscript, .languages") || !on.checkVisibility()) continue;
+    const text = node.data.replace(/Claude Code|MCP|PyTorch|GPU/g, "");
+    if (/[A-Za-z]{3}/.test(text)) rows.push(node.data.trim());
+  }
+  for (const node of root.querySelectorAll("[placeholder], [aria-label], [title]"))
+    for (const name of ["placeholder", "aria-label", "title"])
+      if (/[A-Za-z]{3}/.test(node.getAttribute(name) ?? "")) rows.push(node.getAttribute(name));
+  return rows;
+}"""
+
+
+def test_the_page_speaks_korean_whole(app, open_page, complaints):
+    session = app.submit(trials=60, eps=0.0, window=60)
+    page = open_page(re.sub(r"^https?://[^/]+", "", session["control_url"]))
+    page.goto(f"{app.url}/learn?lang=ko")
+    page.get_by_role("link", name="내 세션").first.click()
+    expect(page.locator("h1")).to_have_text("내 세션")
+    expect(page.locator("#started").get_by_role("cell", name="실행 중")).to_be_visible()
+    page.get_by_role("button", name="토큰 만들기").click()
+    expect(page.get_by_role("button", name="폐기")).to_be_visible()
+    assert page.evaluate(f"({ENGLISH})(document.querySelector('main'))") == []
+    page.locator("#started").get_by_role("button", name="멈춤").press("Enter")
+    assert page.evaluate(f"({ENGLISH})(document.querySelector('dialog'))") == []
+    page.get_by_role("button", name="세션 멈추기").press("Enter")
+    expect(page.locator("#started").get_by_role("cell", name="끝남")).to_be_visible()
+    page.route("**/api/tokens", lambda route: route.abort())
+    page.get_by_role("button", name="토큰 만들기").click()
+    expect(page.locator("#error")).to_be_visible()
+    assert page.evaluate(f"({ENGLISH})(document.querySelector('main'))") == []
+    page.get_by_role("link", name="English").click()
+    expect(page.locator("h1")).to_have_text("My sessions")
+    assert not [line for line in complaints if "ERR_FAILED" not in line], complaints

@@ -1,22 +1,24 @@
 // My sessions: owner tokens and the sessions that were started with them. This browser keeps the tokens' key, which
 // lists and revokes them and stops their sessions; a token itself is shown once and kept by nobody.
-import { $, answer, boot, copy, explained, h, request } from "../page.js";
+import { $, answer, boot, copy, explained, h, request, Told } from "../page.js";
 import { askToStop } from "../dialog.js";
 import { keep, recall } from "../store.js";
+import { around, logged, tr } from "../texts.js";
 import { forget, started } from "./started.js";
 
 const KEY = "ucutlass-owner-key";
+const KOREAN = document.documentElement.lang === "ko"; // else as the browser writes dates
 const REFRESH = 5000; // ms
-const COLUMNS = ["Session", "State", "Started", h("span", { class: "sr" }, "Actions")];
+const COLUMNS = [tr("Session"), tr("State"), tr("Started"), h("span", { class: "sr" }, tr("Actions"))];
 const head = () => h("thead", {}, h("tr", {}, COLUMNS.map((name) => h("th", { scope: "col" },
   name.cloneNode?.(true) ?? name))));
 
 const key = () => recall(KEY) ?? "";
 const withKey = () => ({ "X-Owner-Key": key() });
-const when = (t) => (t ? new Date(t * 1000).toLocaleString() : "never");
+const when = (t) => (t ? new Date(t * 1000).toLocaleString(KOREAN ? "ko" : undefined) : tr("never"));
 
 function fail(e) {
-  $("error").replaceChildren(...explained(e));
+  $("error").replaceChildren(...explained({ message: tr(e.message), fix: e.fix && tr(e.fix) }));
   $("error").hidden = false;
 }
 
@@ -45,36 +47,40 @@ async function make() {
 
 async function revoke(id) {
   const reply = await fetch(`/api/tokens/${id}`, { method: "DELETE", headers: withKey() });
-  if (!reply.ok) throw new Error("The token was not revoked. Try again.");
+  if (!reply.ok) throw new Told("The token was not revoked.", "Try again.");
 }
 
 /** Asks, and then stops a session with the token that controls it. */
-const stop = (id, title, token) => askToStop(`Stop “${title}”?`, "", async () => {
+const stop = (id, title, token) => askToStop(around("Stop “{title}”?", "title", logged(title)), "", async () => {
   await request(`/api/sessions/${id}/commands`, { body: { kind: "stop" }, headers: { "X-Control-Token": token } });
   await show();
 });
 const stopButton = (...what) =>
-  h("button", { type: "button", class: "button small", onclick: () => stop(...what) }, "Stop");
+  h("button", { type: "button", class: "button small", onclick: () => stop(...what) }, tr("Stop"));
+
+const STATE = { queued: "queued", running: "running", ended: "ended", deleted: "deleted" };
+const stateOf = (state) => tr(STATE[state] ?? state);
 
 const rowOf = (s) =>
   h("tr", {},
-    h("td", {}, h("a", { href: new URL(s.view_url, location.href).pathname }, s.title)),
-    h("td", {}, s.state),
+    h("td", {}, h("a", { href: new URL(s.view_url, location.href).pathname }, logged(s.title))),
+    h("td", {}, stateOf(s.state)),
     h("td", {}, when(s.created)),
     h("td", {}, s.state === "ended" ? null : stopButton(s.id, s.title, key())));
 
 const tokenOf = (t) =>
   h("article", { class: "token" },
     h("header", {},
-      h("h3", {}, t.label || "without a name"),
-      h("span", { class: "faint" }, `made ${when(t.created)}, last used ${when(t.last_used)}`),
-      t.revoked ? h("span", {}, `revoked ${when(t.revoked)}`)
-        : h("button", { type: "button", class: "button small", onclick: () => act(() => revoke(t.id)) }, "Revoke")),
+      h("h3", {}, t.label || tr("without a name")),
+      h("span", { class: "faint" },
+        tr("made {when}, last used {last}", { when: when(t.created), last: when(t.last_used) })),
+      t.revoked ? h("span", {}, tr("revoked {when}", { when: when(t.revoked) }))
+        : h("button", { type: "button", class: "button small", onclick: () => act(() => revoke(t.id)) }, tr("Revoke"))),
     t.sessions.length
       ? h("div", { class: "table" }, h("table", {},
           head(),
           h("tbody", {}, t.sessions.map(rowOf))))
-      : h("p", { class: "faint" }, "No session yet."));
+      : h("p", { class: "faint" }, tr("No session yet.")));
 
 // ---- sessions that were started on the page, each with its own control link ----
 
@@ -98,15 +104,18 @@ function startedRow(row) {
     h("button", { type: "button", class: "button small", onclick: () => act(action) }, text);
   const link = new URL(row.control, location.href).href;
   return h("tr", {},
-    h("td", {}, state === "deleted" ? row.title : h("a", { href: row.control }, known?.title || row.title)),
-    h("td", {}, state, best ? h("span", { class: "faint" }, ` ${best.speedup.toFixed(2)}× ${best.kind}`) : null),
+    h("td", {}, state === "deleted" ? logged(row.title)
+      : h("a", { href: row.control }, logged(known?.title || row.title))),
+    h("td", {}, stateOf(state),
+      best ? h("span", { class: "faint" }, ` ${best.speedup.toFixed(2)}× ${tr(best.kind)}`) : null),
     h("td", {}, when(row.created)),
     h("td", {}, h("span", { class: "row-acts" },
       ["queued", "running"].includes(state)
         ? stopButton(row.id, known.title || row.title, tokenFrom(row.control)) : null,
       state === "deleted" ? null
-        : button("Copy control link", () => copy(link, "Control link copied: whoever has it can stop this session.")),
-      button("Forget", () => forget(row.id)))));
+        : button(tr("Copy control link"),
+          () => copy(link, tr("Control link copied: whoever has it can stop this session."))),
+      button(tr("Forget"), () => forget(row.id)))));
 }
 
 async function showStarted() {

@@ -13,7 +13,7 @@ from playground import figures, recordings
 from playground.conf import ROOT
 from playground.learn import catalogue
 from playground.models import Session
-from playground.sharing import sentence_words, session_words, words
+from playground.sharing import mine_words, sentence_words, session_words, words
 from sol import levers
 from tests.playground.source_texts import texts_in
 
@@ -44,7 +44,8 @@ TRANSLATED = re.compile(r"""\{% trans ("|')(.*?)\1 %\}""")
 def test_no_word_of_a_pane_is_missing_in_korean():
     messages = {*words.SCRIPT, *words.FIGURES, *words.STATES, *words.PAGE}
     messages |= {*session_words.SCRIPT, *session_words.PAGE, *sentence_words.ALL}
-    for name in ("embed", "session"):
+    messages |= {*mine_words.SCRIPT, *mine_words.PAGE}
+    for name in ("embed", "session", "mine"):
         messages |= {text for _, text in TRANSLATED.findall((ROOT / f"templates/{name}.html").read_text())}
     korean, elsewhere = {}, {}
     for path in catalogue.files():
