@@ -46,7 +46,7 @@ def test_a_measured_recording_runs_again_and_does_not_compare(app, browser, gall
         expect(row).to_contain_text("Not comparable")
         expect(row).to_contain_text("the times here are predictions of a model, which confirm nothing")
         expect(row).to_contain_text(re.compile(r"Original.*×.*measured on NVIDIA"))
-        expect(row).to_contain_text(re.compile(r"Here.*×.*predicted"))
+        expect(row).to_contain_text(re.compile(r"Here.*×.*predicted on H200$"))
         back = again.get_by_role("link")
         assert original.startswith(app.url + back.get_attribute("href"))
         walk.fits()

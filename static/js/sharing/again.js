@@ -1,6 +1,6 @@
 // "Run again here" on the page of an ended session, and on the page of the run what it says of the original.
 import { $, boot, coded, explained, h, request } from "../page.js";
-import { baselineName, className, time, times } from "../format.js";
+import { baselineName, className, deviceName, time, times } from "../format.js";
 
 const path = `/api/sessions/${boot.session.id}/again`;
 const RETRY = 4000; // ms until a server that did not answer is asked again
@@ -12,7 +12,7 @@ const sentence = (text) => `${capital(text).replace(/\.$/, "")}.`;
 function facts(one) {
   if (!one.kind) return "no time";
   const interval = one.low && one.high ? ` [${times(one.low)}, ${times(one.high)}]` : "";
-  const device = one.device ? ` on ${one.device}` : "";
+  const device = one.device ? ` on ${deviceName(one.device)}` : "";
   return `${times(one.ratio)}${interval} over ${baselineName(one.baseline)}, ${time(one.ms)}, ${one.kind}${device}`;
 }
 
