@@ -67,7 +67,7 @@ def test_a_pasted_module_becomes_predicted_trials_and_survives_a_killed_engine(h
     assert {e["data"]["kind"] for e in log if e["kind"] == "trial.judged"} == {"predicted"}
 
     state = house.get(f"/api/sessions/{session['id']}")
-    assert state["title"] == "A small layer" and state["summary"]["best"]["kind"] == "predicted"
+    assert state["title"] == "linear 256x256, relu on 128 rows" and state["summary"]["best"]["kind"] == "predicted"
     figures = house.get(f"/api/figures/{session['id']}")
     assert all(
         figures[name]["figure"]["data"] and figures[name]["rows"] for name in ("roofline", "history", "breakdown")
