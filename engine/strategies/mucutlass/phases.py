@@ -155,12 +155,12 @@ class Orchestrated:
     ) -> Generator[Verb, Any, dict[str, Any]]:
         """Attempts at one hypothesis, until a right candidate has a time; what came of it."""
         o, idea, before = self.options, choice.idea, self.writer.best()
-        numbers, last = [], None
+        numbers, last, parent = [], None, self.writer.origin()
         for attempt in range(1, o.attempts + 1):
             if self.writer.stop:
                 break
             last = yield from self.writer.attempt(
-                parent=before.number if before else None,
+                parent=parent,
                 **self.writer.facts(
                     idea=idea, attempt=attempt, attempts=o.attempts, profile=profile, lessons=self.lessons
                 ),
