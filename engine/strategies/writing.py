@@ -28,7 +28,7 @@ from engine.strategies.api import (
     Try,
     Verb,
 )
-from engine.words import count
+from engine.words import all_of, count
 
 if TYPE_CHECKING:
     from engine.strategies.planner.search.refining import Refiner
@@ -256,7 +256,7 @@ class Writer:
 
     def used(self, many: int, what: str) -> str:
         """Why a script ended that has no attempt left, or that may run no further trial."""
-        return self.stop or f"All of the {count(many, what)} were {'tried' if what == 'candidate' else 'used'}."
+        return self.stop or all_of(many, what, "tried" if what == "candidate" else "used")
 
     def tried(self, verb: Try, *, instance: bool = False) -> Generator[Verb, Any, Finished]:
         """The trial of a candidate. `instance`: of a template, whose default instance was tried before."""

@@ -15,7 +15,7 @@ from engine.llm.replies import LEAST_RISK, Analysis, Idea, Ideas, Lessons
 from engine.strategies.api import Finished, Script, Show, Verb
 from engine.strategies.mucutlass import memory
 from engine.strategies.writing import Writer
-from engine.words import count
+from engine.words import all_of, count
 from sol.levers import levers
 from sol.triage import MOST_RISK, Memory, Outcome, exponent, roi
 
@@ -90,7 +90,7 @@ class Orchestrated:
                 done.append((yield from self._implement(iteration, place, choice, profile)))
             if o.summarize and not self.writer.stop and iteration < o.iterations:
                 yield from self._summarize(done)
-        return self.writer.stop or f"All of the {count(o.iterations, 'iteration')} are over."
+        return self.writer.stop or all_of(o.iterations, "iteration")
 
     # ---- phases ----
 
