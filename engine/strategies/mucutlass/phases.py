@@ -64,12 +64,12 @@ def triage(ideas: list[Idea], gap: float, past: Memory, by: str = MODEL) -> list
 
 
 class Orchestrated:
-    """One session's phases. `outcomes`: of this session, for other problems."""
+    """One session's phases. `outcomes`: (trial, what came of its hypothesis) of this session, for other problems."""
 
     def __init__(self, writer: Writer, options: MucutlassOptions, known: str):
         self.writer, self.options = writer, options
         self.past = memory.parsed(known)
-        self.outcomes: list[Outcome] = []
+        self.outcomes: list[tuple[int, Outcome]] = []
         self.lessons: list[str] = []
 
     def run(self) -> Script:
@@ -183,7 +183,7 @@ class Orchestrated:
         self.writer.state = yield Show("hypothesis", facts)
         if last is not None:
             self.past.add(outcome)
-            self.outcomes.append(outcome)
+            self.outcomes.append((last.number, outcome))
         return facts
 
     def _outcome(self, idea: Idea, before: Finished | None, last: Finished | None) -> Outcome:
