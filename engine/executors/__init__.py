@@ -18,9 +18,10 @@ from dataclasses import dataclass
 from typing import Protocol
 
 # Places on this machine's cores; every other name is the lane of one GPU. think: Python of this process, which runs on
-# one core whatever the machine has; core: work in other processes; load: processes that open a GPU, beside its lane;
-# build: compilers; report: tracing for the reports.
-CORES = ("think", "core", "load", "build", "report")
+# one core whatever the machine has; core: work in other processes; build: compilers; report: tracing for the reports;
+# and, for each GPU, what `loading` names: processes that open it, beside its lane.
+CORES = ("think", "core", "build", "report")
+LOADING = "load "
 
 
 class Cancelled(Exception):
@@ -68,6 +69,11 @@ class Executor(Protocol):
     def hold(self, turn: Turn, cancelled: Callable[[], bool] = lambda: False) -> AbstractContextManager[Turn]:
         """Wait for the place, and keep it until the block ends. Raises Cancelled, and Lost when the block ends after
         its worker was lost."""
+
+
+def loading(place: str) -> str:
+    """The place for processes that open a GPU, by the name of its lane."""
+    return LOADING + place
 
 
 def words(place: str) -> str:

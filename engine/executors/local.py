@@ -9,28 +9,27 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from threading import Lock
 
-from engine.executors import Share
+from engine.executors import LOADING, Share
 from engine.executors.places import Line, Turn
 
 PATIENCE = 5.0  # seconds: most pieces of work on a core take less, and what takes longer may never end
 # Seconds after which a thread that computes lets another one run. Python's default of 5 ms, with several sessions that
 # plan, would delay each request to the processes that are timed by that much.
 SWITCH = 0.0005
-LOADS = 2  # sessions that open a GPU at a time: its driver serves them in turn, and the lane waits for it meanwhile
+LOADS = 2  # sessions that open one GPU at a time: its driver serves them in turn, and the lane waits for it meanwhile
 THOUGHTS = 2  # pieces of Python at a time: they share one interpreter, and with more of them the lane would wait for it
 
 
 class Local:
     """See engine.executors.Executor. `cores`: of this process. As many builds run at a time; of other work a quarter,
     because a module's process keeps several cores busy while it starts, and sessions that start one after the other
-    have their first trials earlier than sessions that start at once. The lane of a GPU exists from its first use."""
+    have their first trials earlier than sessions that start at once. The places of a GPU exist from their first use."""
 
     def __init__(self, cores: int | None = None):
         cores = cores or cores_here()
         self._lines = {
             "think": Line("think", min(THOUGHTS, cores), PATIENCE),
             "core": Line("core", max(min(2, cores), cores // 4), PATIENCE),
-            "load": Line("load", min(LOADS, cores), PATIENCE),
             "build": Line("build", cores, PATIENCE),
             "report": Line("report", tracers(cores), PATIENCE),
         }
@@ -38,7 +37,10 @@ class Local:
 
     def turn(self, place: str, share: Share) -> Turn:
         with self._lock:
-            line = self._lines.setdefault(place, Line(place, 1))
+            line = self._lines.get(place)
+            if line is None:
+                line = Line(place, LOADS, PATIENCE) if place.startswith(LOADING) else Line(place, 1)
+                self._lines[place] = line
         return line.turn(share)
 
     @contextmanager

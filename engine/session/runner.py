@@ -22,7 +22,7 @@ from dsl.check.program import check
 from dsl.printer import to_text
 from engine.devices import Device, Problem, SessionRefused
 from engine.evaluate.profiling import profiler
-from engine.executors import Executor, Share
+from engine.executors import Executor, Share, loading
 from engine.session import events, outcome, trial
 from engine.session.journal import Journal
 from engine.session.owner import Control, Owner
@@ -229,7 +229,9 @@ class _Session:
         yield from self.emit(events.Progress(f"Getting {what} ready", "open"))
         yield from self._admitted(traced)
         if device.loads_apart:
-            yield from self.lanes.call(lambda: device.load(traced, self.owner.stop.is_set), "load", "prepare")
+            yield from self.lanes.call(
+                lambda: device.load(traced, self.owner.stop.is_set), loading(device.place), "prepare"
+            )
         yield from self.lanes.call(lambda: device.open(traced, self.owner.stop.is_set), device.place, "prepare")
         context = trial.Context(device, problem, hardware, problem.limits, {}, self.journal, self.spec.algebraic)
         fold = StateFold(self.journal, problem, context.baselines, self.spec.budget, algebraic=self.spec.algebraic)

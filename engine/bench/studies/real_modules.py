@@ -7,8 +7,9 @@
 Each module goes the way of `ucutlass.optimize`. On a GPU a row then has `works`: whether the result gives the
 original's values when it is called, replayed as a CUDA graph, on a stream of its own, under torch.compile and
 torch.export, and after a fresh process has made the module again and put the exported package around it (`reloaded`,
-also without a GPU); and `times`: device time of a call in ms, [median, low, high] of ROUNDS calls with a cold L2, taken
-in turn: eager, torch.compile with max-autotune, and ours. The same command continues a file. Failures are rows too.
+also without a GPU, where there are programs); and `times`: device time of a call in ms, [median, low, high] of ROUNDS
+calls with a cold L2, taken in turn: eager, torch.compile with max-autotune, and ours. The same command continues a
+file. Failures are rows too.
 """
 
 from __future__ import annotations
@@ -90,13 +91,15 @@ def row_of(name: str, args: argparse.Namespace) -> dict[str, Any]:
         report = fast.report
         row |= {
             "optimize_s": round(time.perf_counter() - began, 1), "kind": report.kind, "class": report.cls,
-            "ms": report.ms, "pytorch_ms": report.pytorch_ms, "baseline": report.baseline, "speedup": report.speedup,
+            "way": report.way, "ms": report.ms, "pytorch_ms": report.pytorch_ms, "baseline": report.baseline,
+            "speedup": report.speedup,
             "bounds_ms": report.bounds_ms, "trials": report.trials, "reason": report.reason,
             "programs": len(report.programs), "stays": dict(Counter(report.pytorch)),
         }  # fmt: skip
         step = "works"
         row["works"] = works(module, fast, list(inputs)) if home == "cuda" else {}
-        row["works"]["reloaded"] = reloaded(name, module, fast, inputs)
+        if report.programs:
+            row["works"]["reloaded"] = reloaded(name, module, fast, inputs)
         if home == "cuda":
             step = "times"
             row["times"] = timed(module, fast, inputs)
@@ -116,12 +119,10 @@ def _ucutlass() -> Any:
 
 def reloaded(name: str, module: Any, fast: Any, inputs: tuple[Any, ...]) -> bool | str:
     """Whether a process that knows only the exported package and makes the module again gets the same values. True, or
-    what went wrong; without programs there is nothing to reload."""
+    what went wrong."""
     import torch
 
     package = type(fast).__module__.partition(".")[0]
-    if not package.startswith("ucutlass_"):
-        return "nothing to reload: PyTorch stays"
     folder = Path(sys.modules[package].__file__).parent
     with tempfile.TemporaryDirectory() as home:
         out = Path(home) / "result.pt"

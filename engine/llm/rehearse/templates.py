@@ -166,8 +166,11 @@ def _clauses(c: Config) -> dict[str, Any]:
 
 
 def _of_stage(program: Program, stage: Collective, drawn: Drawn) -> dict[str, Any]:
-    """The template of a program whose `stage` has every clause set."""
+    """The template of a program whose `stage` has every clause set. `cute` takes as many stages as fit, so a number of
+    them would leave only `cpp`: there they are left to the compiler."""
     c, problem = stage.config, legal.program_problem(program, stage)
+    if _backend(program) == "cute" and "cute" in legal.backends(problem, c):
+        c = replace(c, stages=None)
     tiles = [t for t in legal.tiles_for(problem) if t[2] <= 4 * c.tile[2]]
     values: dict[str, list] = {
         f"tile_{axis}": _near([t[i] for t in tiles], c.tile[i]) for i, axis in enumerate("mnk")

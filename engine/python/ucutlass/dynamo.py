@@ -22,6 +22,7 @@ def backend(
     from .search import optimize
 
     chosen = {"seconds": float(os.environ.get("UCUTLASS_SECONDS", SECONDS)), "verbose": False, "title": "graph"}
+    chosen["torch_compile"] = False  # it is what asks
     chosen |= options or {}
     why = _unsuitable(inputs)
     if why is None:

@@ -8,6 +8,7 @@ from contextlib import contextmanager
 from threading import Lock
 
 DOING = ("think", "trace", "prepare", "build", "trial", "pytorch", "turn", "profile")  # trial: verifying and timing
+OWN = ("build", "report", "memory")  # what a session waits for by its own name; the rest is a GPU or a core
 
 
 class Spent:
@@ -33,7 +34,7 @@ class Spent:
     def waited(self, place: str, seconds: float) -> None:
         """For a place of engine.executors, or the memory of a GPU. All GPUs count as one, and so do all
         work on cores but builds and reports."""
-        name = "gpu" if place.startswith("gpu") else {"think": "core", "load": "core"}.get(place, place)
+        name = "gpu" if place.startswith("gpu") else place if place in OWN else "core"
         self._add(f"wait_{name}", seconds)
 
     def _add(self, name: str, seconds: float) -> None:

@@ -20,6 +20,7 @@ from dataclasses import asdict, dataclass, field, replace
 from functools import lru_cache
 from math import log2
 from pathlib import Path
+from threading import Lock
 
 from dsl import ir
 from dsl.check.program import check
@@ -157,10 +158,19 @@ def _fastest(entries: Iterable[Won]) -> list[Won]:
     return list(best.values())
 
 
-@lru_cache(maxsize=4)
 def committed(hardware: str, sms: int) -> Memory:
     """The repository's memory, which is the same on every machine and read-only. Reading programs takes seconds, so the
-    result is cached beside the builds."""
+    result is cached beside the builds, and sessions that start together wait for the first of them. An engine reads it
+    before its first session (`known` is for sessions)."""
+    with _reading:
+        return _committed(hardware, sms)
+
+
+_reading = Lock()
+
+
+@lru_cache(maxsize=4)
+def _committed(hardware: str, sms: int) -> Memory:
     paths = [p for p in sorted(RESULTS.glob("*.json")) if f"-{hardware}-" in p.name]
     key = content_key(__doc__, str(sms), *(f"{p.name} {p.stat().st_size} {p.stat().st_mtime_ns}" for p in paths))
     aside = default_root() / "memory" / f"{hardware}-{key[:24]}.jsonl"

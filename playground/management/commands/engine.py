@@ -20,6 +20,7 @@ from engine.llm.settings import BadSettings
 from engine.llm.visitor import Postbox, VisitorsModels
 from engine.session import runner
 from engine.session.spec import device_error
+from engine.strategies.planner import memory
 from playground import conf, engines, retention
 from playground.adapter import Adapter
 from playground.live.desk import Desk
@@ -104,7 +105,8 @@ def _trace(text: str, address: str, cancelled: Callable[[], bool]) -> dict[str, 
 
 
 def _warm(name: str) -> None:
-    """Import in advance, so that nobody waits: torch in the sandbox that traces, CuTe in the worker that compiles."""
+    """Prepare in advance, so that nobody waits: torch in the sandbox that traces, CuTe in the worker that compiles, and
+    what is known of the GPU."""
     try:
         trace.warm(many=tracers())
         ahead = getattr(
@@ -112,6 +114,9 @@ def _warm(name: str) -> None:
         )
         if ahead is not None:
             ahead()
+        device = registry.get(name)
+        if device.kind == "measured":
+            memory.committed(device.hardware, device.hw.sms)
     except SessionRefused as e:
         logger.warning("%s", e)  # no sandbox: pasted modules will be refused with this reason
     except Exception:

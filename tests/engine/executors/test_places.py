@@ -5,7 +5,7 @@ import time
 
 import pytest
 
-from engine.executors import Cancelled, Share
+from engine.executors import Cancelled, Share, loading
 from engine.executors.local import Local
 from engine.executors.places import Line
 
@@ -128,3 +128,25 @@ def test_a_failure_gives_the_place_back():
         raise ValueError
     with executor.hold(executor.turn("gpu0", share("a"))) as turn:
         assert turn.waited < 5
+
+
+def test_two_sessions_open_a_gpu_at_a_time_and_another_gpu_has_places_of_its_own():
+    local, inside, most = Local(8), [], []
+    lock = threading.Lock()
+
+    def opens(place: str) -> None:
+        with local.hold(local.turn(loading(place), share(threading.current_thread().name))):
+            with lock:
+                inside.append(place)
+                most.append((inside.count("gpu0"), inside.count("gpu1")))
+            time.sleep(0.1)
+            with lock:
+                inside.remove(place)
+
+    threads = [threading.Thread(target=opens, args=(f"gpu{i % 2}",)) for i in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(20)
+    assert max(first for first, _ in most) == 2 and max(second for _, second in most) == 2
+    assert (2, 2) in most, "they do not wait for each other"

@@ -1,6 +1,8 @@
 """What won on one problem begins a similar one; how far a structure's promises held orders the structures."""
 
 import json
+import time
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
@@ -116,7 +118,7 @@ def test_a_benchs_session_in_regions_tells_what_won_in_each_region_by_the_time_o
 def test_a_measured_session_teaches_the_next(tmp_path, monkeypatch):
     monkeypatch.setenv("UCUTLASS_CACHE", str(tmp_path))
     monkeypatch.setattr(memory, "RESULTS", tmp_path)
-    memory.committed.cache_clear()
+    memory._committed.cache_clear()
     try:
         strategy = planner()
         trials = []
@@ -135,7 +137,7 @@ def test_a_measured_session_teaches_the_next(tmp_path, monkeypatch):
             f.write('{"torn": ')
         assert len(memory.known("h200", H200.sms).won) == 1
     finally:
-        memory.committed.cache_clear()
+        memory._committed.cache_clear()
 
 
 def test_the_memory_of_a_machine_is_bounded(monkeypatch):
@@ -144,3 +146,22 @@ def test_the_memory_of_a_machine_is_bounded(monkeypatch):
         memory.keep("h200", memory.lines_of([won(f"p{i}")]))
     lines = memory._file("h200").read_text().splitlines()
     assert [json.loads(line)["where"] for line in lines] == ["p2", "p3", "p4"]
+
+
+def test_sessions_that_start_together_read_the_repositorys_results_once(tmp_path, monkeypatch):
+    monkeypatch.setenv("UCUTLASS_CACHE", str(tmp_path))
+    read, gathered = [], memory._gathered
+
+    def slowly(paths, sms):
+        read.append(sms)
+        time.sleep(0.1)
+        return gathered([], sms)
+
+    monkeypatch.setattr(memory, "_gathered", slowly)
+    memory._committed.cache_clear()
+    try:
+        with ThreadPoolExecutor(4) as pool:
+            texts = list(pool.map(lambda _: memory.known("h200", H200.sms).to_text(), range(4)))
+        assert read == [H200.sms] and len(set(texts)) == 1
+    finally:
+        memory._committed.cache_clear()

@@ -7,6 +7,7 @@ import random
 import re
 import shutil
 import subprocess
+from dataclasses import replace
 
 import pytest
 
@@ -160,6 +161,20 @@ def test_a_programs_template_has_instances_that_pass_their_checks():
     sources = [generate(c.program, H200.sms).sources for c in map(check, map(space.text, rng.sample(space.allowed, 30)))
              if c.ok]  # fmt: skip
     assert sum(map(bool, sources)) > 20  # the limits keep out most of what the language refuses
+
+
+def test_a_cute_products_stages_are_left_to_the_compiler_and_a_cpp_products_are_a_parameter():
+    (drawn, *_) = pool(PROGRAM, "program", ("f16",), H200.title)
+    names = {}
+    for backend in ("cute", "cpp"):
+        text = drawn.text.replace("    epilogue", f"    backend {backend}\n    epilogue", 1)
+        assert check(text).ok and text != drawn.text
+        template = templates.program_template(replace(drawn, text=text), H200.title)
+        names[backend] = {parameter["name"] for parameter in template["parameters"]}
+    assert "stages" not in names["cute"] and "stages" in names["cpp"] and "tile_m" in names["cute"]
+    space = Space(ProgramTemplate.model_validate(templates.program_template(drawn, H200.title)), H200)
+    compiled = [generate(check(space.text(c)).program, H200.sms) for c in space.allowed[:40] if check(space.text(c)).ok]
+    assert sum("cute" in c.sources for c in compiled) > len(compiled) / 2
 
 
 def test_without_a_product_the_launch_is_the_parameter():
