@@ -192,6 +192,8 @@ def _rehearse(args: argparse.Namespace) -> int:
         serve(args.port, args.skill, args.seed, args.pace)
     except OSError as e:
         raise BadInput(f"port {args.port} cannot be used: {e.strerror}; choose another with --port") from None
+    except OverflowError:
+        raise BadInput(f"port {args.port} is no port; write a number from 1 to 65535") from None
     return OK
 
 

@@ -39,6 +39,11 @@ def count(n: int, word: str) -> str:
     return f"{n:,} {word}{'' if n == 1 else 's'}"
 
 
+def all_of(n: int, word: str, done: str = "used") -> str:
+    """The 1 round was used. | All of the 4 rounds were used."""
+    return f"The {count(n, word)} was {done}." if n == 1 else f"All of the {count(n, word)} were {done}."
+
+
 def with_covered(reason: str, covered: Iterable[tuple[str, str]]) -> str:
     """Why a module is refused, with what a module may hold, [(kind, names)]. A page shows the two separately."""
     listed = "; ".join(f"{kind} ({names})" if names else kind for kind, names in covered)

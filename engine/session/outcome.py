@@ -27,7 +27,7 @@ def summary(why: str, journal: Journal, classes: Sequence[str], state: State) ->
     slower = [t.number for cls in classes if cls not in by_class and (t := state.best(cls))]
     nothing = not journal.of(events.TrialProposed)
     if not by_class and not slower and not nothing:
-        return f"{why} No trial gave a correct result."
+        return f"{why} {_no_time(journal)}"
     remarks = [n for n in journal.of(events.Noted) if not n.program and not n.baseline]  # about the search alone
     notes = [*remarks, *(e for e in journal.of(events.Covered) if e.regions)]
     words = [why, *(f"{note.text.rstrip('.')}." for note in notes)]
@@ -41,6 +41,16 @@ def summary(why: str, journal: Journal, classes: Sequence[str], state: State) ->
         words.append(f"Best in {', '.join(each)}.")
         words += [sentence for e in by_class.values() if (sentence := _compiled_is_faster(e, journal))]
     return " ".join(words)
+
+
+def _no_time(journal: Journal) -> str:
+    """The sentence for a session none of whose trials has a time that counts. A kernel may be right without one."""
+    untimed = journal.of(events.TrialUntimed)
+    right = sum(e.verdict in ("clean", "minor") for e in untimed)
+    unknown = sum(e.verdict == "unverified" for e in untimed)
+    parts = [f"{count(right, 'kernel')} gave a correct result"] * bool(right)
+    parts += [f"{count(unknown, 'kernel')} could not be verified here"] * bool(unknown)
+    return f"No trial has a time: {', and '.join(parts)}." if parts else "No trial gave a correct result."
 
 
 def _pytorch_alone(journal: Journal, classes: Sequence[str]) -> str:

@@ -32,7 +32,7 @@ class BestOf(Led):
     Options = BestOfOptions
 
     def write(self, writer: Writer) -> Script:
-        n = min(self.options.n, writer.share)
+        n, own = min(self.options.n, writer.share), writer.own
         turns = [
             writer.prompt(
                 "implement", writer.expects, **writer.facts(history=False, turn=f"{FIRST} {DRAFT.format(number, n)}")
@@ -45,7 +45,7 @@ class BestOf(Led):
                 return reply.reason
             if writer.stop:
                 return writer.stop
-            yield from writer.tried(writer.candidate(reply))
+            yield from writer.tried(writer.candidate(reply, own.number if own else None))
         return writer.used(n, "candidate")
 
 

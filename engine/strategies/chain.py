@@ -34,10 +34,11 @@ class Chain(Led):
     def write(self, writer: Writer) -> Script:
         from engine.llm.prompts import facts
 
+        own = writer.own
         spoken: list[dict[str, str]] = []
         while len(spoken) < self.options.attempts and not writer.stop:
             trial = yield from writer.attempt(
-                parent=max(writer.changes, default=None),
+                parent=max(writer.changes, default=own.number if own else None),
                 **writer.facts(history=False, spoken=_recent(spoken), turn=NEXT if spoken else FIRST),
             )
             spoken.append({"text": trial.text[: facts.MOST_TEXT], "words": facts.words(trial)})

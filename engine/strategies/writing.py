@@ -28,7 +28,7 @@ from engine.strategies.api import (
     Try,
     Verb,
 )
-from engine.words import count
+from engine.words import all_of, count
 
 if TYPE_CHECKING:
     from engine.strategies.planner.search.refining import Refiner
@@ -118,12 +118,23 @@ class Writer:
             self._report = facts.report_of(self.problem, self.state) if self.with_report else ""
         of = facts.of_problem(self.problem, self.state, form=self.form, report=self._report, seed=self.seed)
         of |= facts.of_history(self.state if history else State(), self.changes, self.classes)
+        of["own"] = facts.of_own(self.own, of)
         return {"mistake": "", "profile": None, "lessons": (), "idea": None, "spoken": (), "turn": "", **of, **more}
 
     def best(self) -> Finished | None:
         from engine.llm.prompts import facts
 
         return facts.fastest(self.state, self.classes)
+
+    @property
+    def own(self) -> Finished | None:
+        """The owner's candidate from before the script began, the last of several; None if there is none."""
+        return next((t for t in reversed(self.problem.start.trials) if t.by == "owner"), None)
+
+    def origin(self) -> int | None:
+        """The trial that the next candidate starts from: the best, or else the owner's own."""
+        start = self.best() or self.own
+        return start.number if start else None
 
     def gap(self) -> float:
         """g of the best candidate, or of PyTorch where nothing is faster."""
@@ -239,14 +250,13 @@ class Writer:
         while attempt < attempts and not self.stop:
             attempt += 1
             profile = yield from self.look()
-            best = self.best()
             turn = " ".join(filter(None, (NEXT if self.changes else FIRST, steer)))
-            yield from self.attempt(parent=best.number if best else None, **self.facts(profile=profile, turn=turn))
+            yield from self.attempt(parent=self.origin(), **self.facts(profile=profile, turn=turn))
         return self.used(attempt, "attempt")
 
     def used(self, many: int, what: str) -> str:
         """Why a script ended that has no attempt left, or that may run no further trial."""
-        return self.stop or f"All of the {count(many, what)} were {'tried' if what == 'candidate' else 'used'}."
+        return self.stop or all_of(many, what, "tried" if what == "candidate" else "used")
 
     def tried(self, verb: Try, *, instance: bool = False) -> Generator[Verb, Any, Finished]:
         """The trial of a candidate. `instance`: of a template, whose default instance was tried before."""

@@ -10,6 +10,7 @@ from playground import conf
 from playground.access.requests import title_of
 from playground.language import topics
 
+KERNELS = "engine/problems/naive"  # plain CUDA sources, each named like the module that it computes
 PLACES = (("program", "dsl/examples", "*.ucutlass"), ("module", "engine/problems", "*.py"))
 # The examples that a first visitor sees, in this order: modules that the search covers, programs from short to rich.
 FEATURED = {
@@ -20,8 +21,9 @@ FEATURED = {
 
 @functools.cache
 def all_examples(root: Path = conf.ROOT) -> list[dict[str, Any]]:
-    """[{id, kind, title, name, topic, text, featured}]: programs first, in each kind the featured ones first, then by
-    file name. `title`: a sentence; `name`: a few words."""
+    """[{id, kind, title, name, topic, text, kernel, featured}]: programs first, in each kind the featured ones first,
+    then by file name. `title`: a sentence; `name`: a few words; `kernel`: a raw CUDA kernel of a module, or "".
+    """
     rows = []
     for kind, folder, pattern in PLACES:
         first = FEATURED[kind]
@@ -30,5 +32,7 @@ def all_examples(root: Path = conf.ROOT) -> list[dict[str, Any]]:
             text = path.read_text(encoding="utf-8")
             names = {"name": topics.name_of(path.stem), "topic": topics.topic_of(path.stem)}
             row = {"id": path.stem, "kind": kind, "title": title_of(text, kind), "text": text}
+            own = root / KERNELS / f"{path.stem}.cu"
+            row["kernel"] = own.read_text(encoding="utf-8") if kind == "module" and own.is_file() else ""
             rows.append(row | names | {"featured": path.stem in first})
     return rows

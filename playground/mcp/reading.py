@@ -108,7 +108,8 @@ async def _example(call: Call, asked: ExampleIn) -> Answer:
         near = closest(asked.name, rows)
         fix = f"Did you mean {near}?" if near else "example() lists them."
         raise Refused(404, f"There is no example {asked.name!r}.", fix)
-    return Answer({}, [(f"{row['id']} ({row['kind']})", row["text"])])
+    kernel = [(f"A plain CUDA kernel that computes {row['id']}", row["kernel"])] if row["kernel"] else []
+    return Answer({}, [(f"{row['id']} ({row['kind']})", row["text"]), *kernel])
 
 
 def _names(rows: dict[str, dict[str, Any]], kind: str) -> str:

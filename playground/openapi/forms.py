@@ -95,6 +95,7 @@ class Example(Schema):
     name: str
     topic: str
     text: str
+    kernel: str
     featured: bool
 
 

@@ -25,34 +25,10 @@ REDUCING = frozenset(("sum", "mean", "max", "min", "logsumexp", "softmax", "log_
 NUMERIC = frozenset(("add", "sub", "mul", "div", "max", "min"))
 _FORWARD = frozenset(("kernel", "stride", "padding", "dilation", "slope", "alpha", "output_padding", "m", "n", "k"))
 _SIGNS = {"+": "add", "*": "mul", "×": "mul", "/": "div", "÷": "div", "-": "sub", "@": "matmul"}
-_BOUNDS = frozenset(
-    (
-        "between",
-        "to",
-        "at",
-        "from",
-        "and",
-        "with",
-        "min",
-        "max",
-        "of",
-        "range",
-        "within",
-        "a",
-        "the",
-        "lower",
-        "upper",
-        "bound",
-        "in",
-        "or",
-        "most",
-        "least",
-        "below",
-        "above",
-        "value",
-        "values",
-    )
-)
+_BOUNDS = frozenset((
+    "between", "to", "at", "from", "and", "with", "min", "max", "of", "range", "within", "a", "the", "lower", "upper",
+    "bound", "in", "or", "most", "least", "below", "above", "value", "values",
+))  # fmt: skip
 _BEFORE_OPERAND = frozenset(("by", "with", "the", "a", "an", "of", "factor", "and", "constant", "number", "value"))
 _INPUTS = frozenset(("residual", "input", "skip", "original", "shortcut", "identity", "x"))
 
@@ -207,6 +183,8 @@ class Scan(Cursor):
             n, kind = self._phrase(NOUNS, i + 2)
             many = n if kind in ("channels", "features", "out", "in", "hidden") else 0
             self._attr("out", self.row[i + 1].value, i, i + 2 + many)
+        elif self._is(i, "over") and self._wide(i + 1):
+            self._attr("features", self.row[i + 1].value, i, i + 2 + self._is(i + 2, "value", "element"))
         elif self._is(i, "bias"):
             self._attr("bias_word", True, i, i + 1)
         elif self._turned(i) or (
@@ -221,6 +199,10 @@ class Scan(Cursor):
             elif self._stems[i] not in FILLER and self.row[i].text not in FILLER:
                 self.unknown.append((self.row[i].start, self.row[i].stop))
             self.i += 1
+
+    def _wide(self, i: int) -> bool:
+        """Return True for a width without a noun: "layer norm over 4096 values". Small numbers are axes."""
+        return self._kind(i) == "num" and self.row[i].value > 8 and not self._phrase(NOUNS, i + 1)[0]
 
     def _turned(self, i: int) -> bool:
         """Return True for a word behind which stands what comes first, and remember it."""

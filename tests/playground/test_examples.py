@@ -9,6 +9,7 @@ from torch._subclasses.fake_tensor import FakeTensorMode  # noqa: E402
 
 from dsl.check.program import check  # noqa: E402
 from dsl.printer import to_text  # noqa: E402
+from engine.session.kernel_text import has_entry, language_of  # noqa: E402
 from engine.strategies.planner.lowering.lower import lower  # noqa: E402
 from engine.trace.capture import Capture  # noqa: E402
 from engine.trace.exported import export  # noqa: E402
@@ -32,3 +33,9 @@ def test_a_featured_module_becomes_a_program(example):
 @pytest.mark.parametrize("example", [e for e in FEATURED if e["kind"] == "program"], ids=lambda e: e["id"])
 def test_a_featured_program_is_right(example):
     assert check(example["text"]).ok
+
+
+def test_a_kernel_beside_a_module_can_be_handed_in_as_it_is():
+    rows = [e for e in examples.all_examples() if e["kernel"]]
+    assert len(rows) >= 6 and {e["kind"] for e in rows} == {"module"}
+    assert all(language_of(e["kernel"]) == "cuda" and has_entry(e["kernel"], "cuda") for e in rows)

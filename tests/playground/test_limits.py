@@ -109,19 +109,17 @@ def test_exactly_the_limit_is_accepted(client):
 
 
 @pytest.mark.parametrize(
-    ("source", "title"),
+    ("source", "kind", "title"),
     [
-        ('"""Linear, doubled.\n\nMore."""\nclass Model: ...', "Linear, doubled"),
-        ("# === My net ===\nclass Model: ...", "My net"),
-        ("import torch\nclass Fancy(nn.Module): ...", "Fancy"),
-        ("x = 1", "A PyTorch module"),
-        ("class Model(nn.Module): ...", "A PyTorch module"),  # until it is traced
-        ("class Block(nn.Module): ...\nclass Model(nn.Module): ...", "A PyTorch module"),
-        ("# A\x07 bell\nclass Model: ...", "A bell"),
+        ('"""Linear, 8192 to 8192."""\nclass Model: ...', "module", "A PyTorch module"),  # until it is traced
+        ("import torch\nclass Fancy(nn.Module): ...", "module", "A PyTorch module"),
+        ("x = 1", "module", "A PyTorch module"),
+        ("# 8192 rows.\nprogram gate(x: f16[8, 8]) -> f16[8, 8] {\n  return x\n}", "program", "gate"),
+        ("# no name", "program", "A μCUTLASS program"),
     ],
 )
-def test_a_session_without_a_title_gets_one_from_its_text(client, source, title):
-    start(client, source=source)
+def test_a_session_without_a_title_gets_none_from_a_docstring(client, source, kind, title):
+    start(client, source=source, source_kind=kind)
     assert Session.objects.get().title == title
 
 

@@ -75,6 +75,14 @@ def of_history(state: State, changes: Mapping[int, str], classes: Sequence[str])
     }
 
 
+def of_own(own: Finished | None, history: Mapping[str, Any]) -> dict[str, Any] | None:
+    """The owner's candidate from before the script, until a right one has a time. `history`: of the same prompt."""
+    last = history["last"]
+    if own is None or history["best"] is not None or (last is not None and last["number"] == own.number):
+        return None
+    return {"number": own.number, "words": words(own), "text": own.text[:MOST_TEXT]}
+
+
 def failure(t: Finished) -> dict[str, Any]:
     """What is known of a candidate that did not pass."""
     lines = [f"line {d.line}: {d.code}: {d.message}" + (f" Help: {d.help}" if d.help else "") for d in t.diagnoses[:6]]

@@ -18,7 +18,7 @@ from engine.strategies.api import Finished, Profile, Reply, Script, Show, Verb
 from engine.strategies.cutegen.menu import MENUS, item
 from engine.strategies.cutegen.workload import REVEAL, TITLES, workload
 from engine.strategies.writing import PROFILE_TEXT, UNUSABLE, Over, Writer
-from engine.words import count
+from engine.words import all_of
 
 if TYPE_CHECKING:
     from engine.strategies.cutegen.options import CutegenOptions
@@ -62,7 +62,7 @@ class Evolution:
             if w.stop:
                 return w.stop
             yield from self._depth(depth)
-        return w.stop or f"All of the {count(o.depths, 'depth')} were used."
+        return w.stop or all_of(o.depths, "depth")
 
     # ---- a depth ----
 

@@ -53,9 +53,11 @@ class Mucutlass(Led):
         return memory.known(problem.hardware.name) if problem.device_kind == "measured" else ""
 
     def lesson(self, problem: Prepared, trials: Sequence[Finished]) -> str:
+        """Outcomes of `trials`, those with measurements: predictions teach nothing."""
         from engine.strategies.mucutlass import memory
 
-        return memory.lines_of(self._phases.outcomes if self._phases is not None else ())
+        measured, outcomes = {t.number for t in trials}, self._phases.outcomes if self._phases is not None else ()
+        return memory.lines_of(outcome for number, outcome in outcomes if number in measured)
 
     def keep(self, problem: Prepared, lesson: str) -> None:
         from engine.strategies.mucutlass import memory

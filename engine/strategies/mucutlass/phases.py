@@ -15,7 +15,7 @@ from engine.llm.replies import LEAST_RISK, Analysis, Idea, Ideas, Lessons
 from engine.strategies.api import Finished, Script, Show, Verb
 from engine.strategies.mucutlass import memory
 from engine.strategies.writing import Writer
-from engine.words import count
+from engine.words import all_of, count
 from sol.levers import levers
 from sol.triage import MOST_RISK, Memory, Outcome, exponent, roi
 
@@ -27,11 +27,13 @@ MOST_LESSONS = 12
 LEAST_GAP = 1e-9  # a prediction at its limit may round to 0
 ENOUGH = 3  # past outcomes of an action from which its observed risks count as much as the model's
 LEVER_RISK = 2.0  # both risks of a lever of the report, which no model estimated
+MODEL, FIXED = "model", "fixed value"  # who estimated a risk
 
 
 @dataclass(frozen=True)
 class Ranked:
-    """A hypothesis with its return on investment and who estimated its risks (model | model and past trials)."""
+    """A hypothesis with its return on investment and who estimated its risks (model | model and past trials; FIXED in
+    place of the model for a lever of the report)."""
 
     idea: Idea
     implementation: float
@@ -40,34 +42,34 @@ class Ranked:
     roi: float
 
 
-def risk(estimate: float, observed: float, many: int) -> tuple[float, str]:
-    """A risk from the model's estimate and that of `many` past trials, in geometric mean; and who estimated it."""
+def risk(estimate: float, observed: float, many: int, by: str = MODEL) -> tuple[float, str]:
+    """A risk from an estimate (`by`: whose) and that of `many` past trials, in geometric mean; and who estimated it."""
     if not many:
-        return estimate, "model"
+        return estimate, by
     weight = 0.5 * min(1.0, many / ENOUGH)
     joined = estimate ** (1 - weight) * observed**weight
-    return min(MOST_RISK, max(LEAST_RISK, joined)), f"model and {count(many, 'past trial')}"
+    return min(MOST_RISK, max(LEAST_RISK, joined)), f"{by} and {count(many, 'past trial')}"
 
 
-def triage(ideas: list[Idea], gap: float, past: Memory) -> list[Ranked]:
+def triage(ideas: list[Idea], gap: float, past: Memory, by: str = MODEL) -> list[Ranked]:
     """The hypotheses, the best return first; equal returns in the nominated order."""
     ranked = []
     for idea in ideas:
         action = memory.action_of(idea.action)
         many = len(past.of(action))
-        build, by = risk(idea.implementation, past.implementation_risk(action), many)
+        build, who = risk(idea.implementation, past.implementation_risk(action), many, by)
         perform, _ = risk(idea.performance, past.performance_risk(action, idea.speedup), many)
-        ranked.append(Ranked(idea, build, perform, by, roi(idea.speedup, max(gap, LEAST_GAP), build, perform)))
+        ranked.append(Ranked(idea, build, perform, who, roi(idea.speedup, max(gap, LEAST_GAP), build, perform)))
     return sorted(ranked, key=lambda r: -r.roi)
 
 
 class Orchestrated:
-    """One session's phases. `outcomes`: of this session, for other problems."""
+    """One session's phases. `outcomes`: (trial, what came of its hypothesis) of this session, for other problems."""
 
     def __init__(self, writer: Writer, options: MucutlassOptions, known: str):
         self.writer, self.options = writer, options
         self.past = memory.parsed(known)
-        self.outcomes: list[Outcome] = []
+        self.outcomes: list[tuple[int, Outcome]] = []
         self.lessons: list[str] = []
 
     def run(self) -> Script:
@@ -88,7 +90,7 @@ class Orchestrated:
                 done.append((yield from self._implement(iteration, place, choice, profile)))
             if o.summarize and not self.writer.stop and iteration < o.iterations:
                 yield from self._summarize(done)
-        return self.writer.stop or f"All of the {count(o.iterations, 'iteration')} are over."
+        return self.writer.stop or all_of(o.iterations, "iteration")
 
     # ---- phases ----
 
@@ -108,7 +110,7 @@ class Orchestrated:
 
     def _nominate(self, iteration: int, analysis: Analysis | None) -> Generator[Verb, Any, list[Ranked]]:
         o, gap = self.options, self.writer.gap()
-        ideas = self._levers()
+        ideas, by = self._levers(), FIXED
         if o.nominate:
             reply = yield from self.writer.ask(
                 "nominate", Ideas,
@@ -117,8 +119,9 @@ class Orchestrated:
                     actions=memory.ACTIONS,
                 ),
             )  # fmt: skip
-            ideas = list(reply.value.hypotheses) if isinstance(reply.value, Ideas) else ideas
-        ranked = triage(ideas, gap, self.past)
+            if isinstance(reply.value, Ideas):
+                ideas, by = list(reply.value.hypotheses), MODEL
+        ranked = triage(ideas, gap, self.past, by)
         if not o.triage:
             ranked.sort(key=lambda r: ideas.index(r.idea))
         self.writer.state = yield Show("triage", self._table(iteration, gap, ranked))
@@ -136,7 +139,10 @@ class Orchestrated:
             for place, r in enumerate(ranked)
         ]  # fmt: skip
         weight = round(exponent(max(gap, LEAST_GAP)), 4)
-        return {"iteration": iteration, "gap": round(gap, 4), "exponent": weight, "rows": rows}
+        return {
+            "iteration": iteration, "gap": round(gap, 4), "exponent": weight, "by_roi": self.options.triage,
+            "rows": rows,
+        }  # fmt: skip
 
     def _levers(self) -> list[Idea]:
         """The report's levers as hypotheses, where no model nominates."""
@@ -155,12 +161,12 @@ class Orchestrated:
     ) -> Generator[Verb, Any, dict[str, Any]]:
         """Attempts at one hypothesis, until a right candidate has a time; what came of it."""
         o, idea, before = self.options, choice.idea, self.writer.best()
-        numbers, last = [], None
+        numbers, last, parent = [], None, self.writer.origin()
         for attempt in range(1, o.attempts + 1):
             if self.writer.stop:
                 break
             last = yield from self.writer.attempt(
-                parent=before.number if before else None,
+                parent=parent,
                 **self.writer.facts(
                     idea=idea, attempt=attempt, attempts=o.attempts, profile=profile, lessons=self.lessons
                 ),
@@ -177,7 +183,7 @@ class Orchestrated:
         self.writer.state = yield Show("hypothesis", facts)
         if last is not None:
             self.past.add(outcome)
-            self.outcomes.append(outcome)
+            self.outcomes.append((last.number, outcome))
         return facts
 
     def _outcome(self, idea: Idea, before: Finished | None, last: Finished | None) -> Outcome:

@@ -26,7 +26,7 @@ from engine.strategies.two_stage.options import TwoStageOptions, read_preset
 from engine.strategies.two_stage.search import Evaluator, Search
 from engine.strategies.two_stage.space import MOST, BadTemplate, Space, limits_of
 from engine.strategies.writing import Writer
-from engine.words import count
+from engine.words import all_of, count
 
 if TYPE_CHECKING:
     from engine.strategies.problem import Prepared
@@ -69,7 +69,7 @@ class Stages:
                 return w.stop
             if plan is not None and plan.decision == "stop":
                 return f"The plan ends after round {number}: {plan.why or plan.structure}"
-        return w.stop or f"All of the {count(rounds, 'round')} are over."
+        return w.stop or all_of(rounds, "round")
 
     # ---- stage one ----
 

@@ -8,6 +8,7 @@ import { fromServer } from "../language/diagnostics.js";
 import { remember } from "../mine/started.js";
 import { sentence } from "../refusal.js";
 import { begun, edited, firstVisit, keep, state, store } from "./draft.js";
+import { firstKernel, kernelFirst, leaveKernel } from "./kernel.js";
 import { badChoice, misplaced } from "./mistakes.js";
 import { listOptions } from "./options.js";
 import { Limit } from "./limit.js";
@@ -107,6 +108,7 @@ function listExamples(kind) {
     state[kind],
     (text, typing) => {
       closeReport();
+      if (kind === "module") leaveKernel(text);
       editor.setText(text);
       if (typing) editor.focus();
     },
@@ -307,22 +309,9 @@ $("form").addEventListener("submit", async (e) => {
     $("run").firstElementChild.textContent = "Run";
   }
 });
-/** The kernel that a module's session starts from, or null. Raises Told for a text that no engine would take. */
-async function firstKernel() {
-  const text = state.kernel ?? "";
-  if (state.kind !== "module" || !text.trim()) return null;
-  const verdict = await request("/api/tries/check", { body: { text, language: "" } });
-  if (verdict.error) throw new Told(`Your kernel: ${verdict.error}`, verdict.fix);
-  if (!["cuda", "python"].includes(verdict.looks)) {
-    throw new Told("Your kernel: the text is neither CUDA C++ nor Python.", "Paste a kernel, or empty the field.");
-  }
-  return { program: text, form: "kernel", language: verdict.looks };
-}
-$("kernel").value = state.kernel ?? "";
-$("kernel-first").open = Boolean(state.kernel?.trim());
-$("kernel").addEventListener("input", () => {
-  state.kernel = $("kernel").value;
-  store();
+kernelFirst((module) => {
+  closeReport();
+  editor.setText(module);
 });
 addEventListener("keydown", (e) => {
   if (e.key === "Enter" && (e.ctrlKey || e.metaKey) && !e.defaultPrevented) {

@@ -93,10 +93,22 @@ function triage(facts) {
     cell("td", digits(r.roi), true), cell("td", r.chosen ? "chosen" : "rejected")));
   return h("div", {}, h("p", { class: "faint" },
     `Iteration ${facts.iteration}: gap g = ${digits(facts.gap)}, exponent ${digits(facts.exponent)}. `,
-    "ROI = S^exponent ÷ (risk to build × risk to gain)."),
+    "ROI = S^exponent ÷ (risk to build × risk to gain).",
+    facts.by_roi === false ? " The phase Triage is switched off: the nominated order decides." : ""),
   table([
     ["Hypothesis"], ["S", true], ["risk to build", true], ["risk to gain", true], ["estimated by"], ["ROI", true], [""],
   ], rows));
+}
+
+const WORK = { turn: "model", build: "building", trial: "verifying and timing", profile: "profiling" };
+
+/** Shares of the seconds that an ended session spent on its trials, the μCUTLASS study's beside them; "" before. */
+function shares(spent = {}) {
+  const parts = Object.entries(WORK).map(([key, name]) => [name, spent[key] ?? 0]);
+  const all = parts.reduce((sum, [, seconds]) => sum + seconds, 0);
+  if (!all) return "";
+  const words = parts.map(([name, seconds]) => `${name} ${percent(seconds / all)} (${duration(seconds)})`).join(", ");
+  return h("p", { class: "turns-time faint" }, `Time by work: ${words}. The μCUTLASS study: model 21%, the rest 79%.`);
 }
 
 function hypotheses(list, choose) {
@@ -205,6 +217,7 @@ export class Turns {
         `${sums.all.out.toLocaleString("en")} out, `,
         `${duration(sums.all.seconds)} of writing${share}${sums.costs ? `, $${sums.all.cost.toFixed(4)}` : ""}. `,
         names === "rehearsed" ? "No model wrote these replies: rules did. " : "", outcomes(view)),
+      view.end ? shares(view.end.spent) : "",
       refined ? h("p", { class: "refinement" }, refined.words) : "",
       running && !view.end
         ? h("div", { class: "turn-now", role: "status" },
@@ -213,6 +226,10 @@ export class Turns {
         : "",
       drawStrategy(view.strategy, shown, this.choose),
       tables.length ? this.part("Triage", () => triage(tables.at(-1)), { opened: true }) : "",
+      tables.length > 1
+        ? this.part("Earlier triage", () => h("div", {}, tables.slice(0, -1).reverse().map(triage)),
+          { title: `Triage of earlier iterations (${tables.length - 1})` })
+        : "",
       tested.length
         ? this.part("Hypotheses", () => hypotheses(tested, this.choose), { title: `Hypotheses (${tested.length})` })
         : "",

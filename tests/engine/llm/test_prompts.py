@@ -29,8 +29,16 @@ WRONG = Finished(
 )  # fmt: skip
 
 
-def writer(*trials: Finished, form: str = "program", **more) -> Writer:
-    w = Writer(problem(), form, **more)
+OWN = Finished(
+    1, "__global__ void own() {}", "f16", "", by="owner", form="kernel", language="cuda", verdict="unverified",
+    reason="compiled for sm_90a, and not run", untimed=True,
+)  # fmt: skip
+
+
+def writer(*trials: Finished, form: str = "program", start: State | None = None, **more) -> Writer:
+    of = problem()
+    of.start = start or of.start
+    w = Writer(of, form, **more)
     w.state = State(tuple(trials), baselines={"f16": 0.4})
     w.changes = {1: "a first program", 2: "another epilogue"}
     return w
@@ -49,6 +57,9 @@ PROMPTS = {
         "implement", Program, writer(RIGHT).facts(turn="Write.", mistake="cls: Field required"),
     ),
     "implement_kernel": lambda: ("implement", Kernel, writer(RIGHT, form="kernel").facts(turn="Write a kernel.")),
+    "implement_own": lambda: (
+        "implement", Kernel, writer(OWN, form="kernel", start=State((OWN,))).facts(turn="Write a kernel."),
+    ),
     "implement_chain": lambda: (
         "implement", Program,
         writer().facts(history=False, turn="Go on.", spoken=SPOKEN),

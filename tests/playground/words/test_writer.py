@@ -114,3 +114,16 @@ def test_a_bad_description_gets_one_message_with_the_way_out(words, error, fix):
 
 def test_a_refusal_names_the_words_that_no_rule_knows():
     assert [p["text"] for p in unclear("cross entropy of the result").places] == ["cross entropy"]
+
+
+@pytest.mark.parametrize(
+    ("words", "shape"),
+    [
+        ("layer norm over 4096 then linear to 11008", "torch.randn(2048, 4096)"),
+        ("softmax over 4096 values, batch 128", "torch.randn(128, 4096)"),
+        ("batch norm over 64 channels of 56x56 images", "torch.randn(16, 64, 56, 56)"),
+    ],
+)
+def test_a_width_behind_over_is_the_inputs(words, shape):
+    written = write(words)
+    assert shape in written.module and written.not_understood == []

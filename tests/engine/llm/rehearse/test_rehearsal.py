@@ -9,6 +9,7 @@ import urllib.request
 import pytest
 
 from dsl.check import check
+from engine.__main__ import main as command
 from engine.evaluate.integrity.texts.reading import read
 from engine.llm.prompts import render
 from engine.llm.rehearse import MODEL, mistakes
@@ -148,3 +149,10 @@ def test_a_bad_request_is_refused(server, body, status):
     with pytest.raises(urllib.error.HTTPError) as caught:
         post(server, body)
     assert caught.value.code == status
+
+
+@pytest.mark.parametrize("wrong", [["--port", "99999"], ["--port", "-1"], ["--skill", "2"]])
+def test_a_wrong_number_on_the_command_line_is_one_sentence(wrong, capsys):
+    assert command(["rehearse", *wrong]) != 0
+    lines = capsys.readouterr().err.strip().splitlines()
+    assert len(lines) == 1 and lines[0].startswith("error: ") and "write a number" in lines[0]

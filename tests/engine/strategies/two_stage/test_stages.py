@@ -82,7 +82,7 @@ def test_the_search_evaluates_allowed_configurations_alone_and_its_effects_follo
     assert len(rows) == 5 == effects["evaluated"] and {r["settings"]["m"] for r in rows} == {64, 128}
     assert effects["why"] == "Every configuration inside the limits was evaluated."
     assert effects["best_ms"] == min(e.ms for e in of(log, events.TrialJudged))
-    assert "a prediction does not vary" in effects["no_spread"] and searching.reason == "All of the 1 round are over."
+    assert "a prediction does not vary" in effects["no_spread"] and searching.reason == "The 1 round was used."
 
 
 def test_a_wrong_template_goes_back_with_the_mistake_that_the_role_test_names():
