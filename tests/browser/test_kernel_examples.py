@@ -1,7 +1,9 @@
 """Somebody without a kernel of their own starts from an example: a module with a plain CUDA kernel of it."""
 
+from playwright.sync_api import expect
 
-def test_an_example_fills_module_and_kernel_and_its_kernel_is_the_first_trial(app, open_page, complaints):
+
+def test_an_example_fills_module_and_kernel_and_its_kernel_is_the_first_trial(open_page, complaints):
     page = open_page("/")
     page.locator("#kernel-first summary").click()
     page.locator("#kernel-examples button", has_text="SiLU and mul").click()
@@ -11,7 +13,9 @@ def test_an_example_fills_module_and_kernel_and_its_kernel_is_the_first_trial(ap
     first = page.locator("#timeline .trial").first
     first.wait_for(timeout=90_000)
     assert "kernel" in first.inner_text()
-    page.get_by_role("button", name="Stop").click()
+    page.get_by_role("button", name="Stop").click()  # it is large, and the tests after this one need the engine
+    page.get_by_role("button", name="Stop the session").click()
+    expect(page.locator("#link-state")).to_have_text("Ended", timeout=60_000)
     assert not complaints
 
 

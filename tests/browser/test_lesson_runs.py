@@ -33,8 +33,16 @@ def test_every_session_of_a_lesson_runs_to_its_end(app):
         assert 1 <= ended["summary"]["trials"] <= figure["request"]["trials"], figure["name"]
 
 
-def test_a_step_starts_a_session_and_lets_the_student_go_on_at_its_end(app, open_page, complaints):
+@pytest.fixture
+def later(app):
+    """No engine at first; it is there again for the tests that follow, whatever happens in this one."""
     app.end("engine")
+    yield
+    if "engine" not in app.running:
+        app.start_engine()
+
+
+def test_a_step_starts_a_session_and_lets_the_student_go_on_at_its_end(app, later, open_page, complaints):
     page = open_page("/learn")
     page.route("**/healthz", lambda route: route.fulfill(json={"ok": True, "engines": 1, "queued": 0}))
     page.goto(app.url + RUN)
