@@ -41,6 +41,14 @@ def fastest(module, ours):
     return ways.fastest(module, ours, (torch.ones(2, 8),), HostTimer, backend="eager")
 
 
+@pytest.fixture(autouse=True)
+def compiles():
+    """As in a fresh process: tests of the tracer leave torch.compile off."""
+    with torch.compiler.set_stance("default"):
+        torch._dynamo.reset()
+        yield
+
+
 @pytest.fixture
 def slow():
     module = Net(SLOW).eval()
