@@ -144,29 +144,31 @@ class Evaluator(Device):
             self._apart.release()
 
     def _with_room(self, work: Callable[[], T]) -> T:
-        """The result of work with the GPU's lane. Where other sessions make memory scarce, all give back afterwards
-        what only their last work needed. If they leave it too little memory, they give back all they can, and it runs
-        once more."""
+        """The result of work with the GPU's lane. If other sessions leave it too little memory, they give back all they
+        can, and it runs once more."""
         others = self._others
         try:
-            return work()
+            return self._once(work, others)
         except (SessionRefused, TrialError) as e:
             if e.code not in NO_ROOM or not others:
                 raise
             logger.warning("the GPU's memory was too small; %d other sessions give back theirs", len(others))
+        for other in others:
+            other.trim(hard=True)
+        if self._workbench is not None:
+            self._workbench.programs.rounds.more_room()
+        return self._once(work, others)
+
+    def _once(self, work: Callable[[], T], others: Sequence[Evaluator]) -> T:
+        """The result of work. Where other sessions make memory scarce, all give back afterwards what only their last
+        work needed."""
+        try:
+            return work()
         finally:
             self._keeps = True
             if others and (self.machine.room is None or self.machine.room.scarce()):
                 for one in (self, *others):
                     one.trim()
-        for other in others:
-            other.trim(hard=True)
-        if self._workbench is not None:
-            self._workbench.programs.rounds.more_room()
-        try:
-            return work()
-        finally:
-            self.trim()
 
     @property
     def workbench(self) -> Workbench:

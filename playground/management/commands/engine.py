@@ -109,14 +109,13 @@ def _warm(name: str) -> None:
     what is known of the GPU."""
     try:
         trace.warm(many=tracers())
-        ahead = getattr(
-            import_module("engine.devices.cuda" if name == "cuda" else "engine.devices.offline"), "warm", None
-        )
+        devices = import_module("engine.devices.cuda" if name == "cuda" else "engine.devices.offline")
+        ahead = getattr(devices, "warm", None)
         if ahead is not None:
             ahead()
-        device = registry.get(name)
-        if device.kind == "measured":
-            memory.committed(device.hardware, device.hw.sms)
+        if name == "cuda":
+            gpu = devices.least_used()
+            memory.committed(gpu.hardware, gpu.hw.sms)
     except SessionRefused as e:
         logger.warning("%s", e)  # no sandbox: pasted modules will be refused with this reason
     except Exception:

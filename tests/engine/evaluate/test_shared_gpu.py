@@ -4,6 +4,7 @@ from types import SimpleNamespace
 
 import pytest
 
+from engine.devices import NO_ROOM, TrialError
 from engine.evaluate.evaluator import Evaluator
 from engine.executors.room import Room
 
@@ -65,3 +66,19 @@ def test_a_session_alone_keeps_everything(shared):
     uses(99)
     first.compare([], None)
     assert first.workbench.trimmed == []
+
+
+def test_work_that_runs_once_more_gives_back_what_it_kept(shared):
+    (first, second, _), uses = shared
+    uses(60)
+    first.workbench.programs.rounds = SimpleNamespace(more_room=lambda: None)
+    outcomes = [TrialError("measure", NO_ROOM[0], "too little memory"), []]
+
+    def compare(candidates, baseline):
+        if isinstance(outcome := outcomes.pop(0), Exception):
+            raise outcome
+        return outcome
+
+    first.workbench.programs.timing.compare = compare
+    assert first.compare([], None) == [] and outcomes == []
+    assert first.workbench.trimmed == [False, False] and second.workbench.trimmed == [True]
