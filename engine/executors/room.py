@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from threading import Lock
 
-SCARCE = 0.5  # of the memory: the rest is for the next session, which may be a large one
+SCARCE = 0.75  # of the memory: the rest is for the next session, which may be a large one
 
 
 class Room:

@@ -53,7 +53,7 @@ def test_what_was_kept_is_given_back_once_when_memory_is_scarce(shared):
     (first, second, third), uses = shared
     uses(40)
     first.compare([], None)
-    uses(60)
+    uses(80)
     second.compare([], None)
     assert trims((first, second, third)) == [[False], [False], []], "the third keeps nothing"
     second.compare([], None)
@@ -70,7 +70,7 @@ def test_a_session_alone_keeps_everything(shared):
 
 def test_work_that_runs_once_more_gives_back_what_it_kept(shared):
     (first, second, _), uses = shared
-    uses(60)
+    uses(80)
     first.workbench.programs.rounds = SimpleNamespace(more_room=lambda: None)
     outcomes = [TrialError("measure", NO_ROOM[0], "too little memory"), []]
 

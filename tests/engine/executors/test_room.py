@@ -82,13 +82,13 @@ def test_a_gpu_that_does_not_say_what_is_in_use_counts_by_estimates():
     assert not second.enter() and room.free() == 2 * GB
 
 
-def test_memory_is_scarce_when_half_of_it_is_in_use_or_somebody_waits():
-    in_use = 5 * GB
+def test_memory_is_scarce_when_three_quarters_are_in_use_or_somebody_waits():
+    in_use = 7 * GB
     room = Room(10 * GB, lambda: in_use)
     first, second = room.part(6 * GB), room.part(6 * GB)
     assert first.enter() and room.scarce(), "the second one waits"
     second.leave()
     assert not room.scarce()
-    in_use = 6 * GB
+    in_use = 8 * GB
     assert room.scarce()
     assert Room(10 * GB).scarce(), "nobody knows"
