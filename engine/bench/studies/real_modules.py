@@ -98,7 +98,8 @@ def row_of(name: str, args: argparse.Namespace) -> dict[str, Any]:
         report = fast.report
         row |= {
             "optimize_s": round(time.perf_counter() - began, 1), "kind": report.kind, "class": report.cls,
-            "way": report.way, "ms": report.ms, "pytorch_ms": report.pytorch_ms, "baseline": report.baseline,
+            "way": report.way, "compiled_ms": report.compiled_ms,
+            "ms": report.ms, "pytorch_ms": report.pytorch_ms, "baseline": report.baseline,
             "speedup": report.speedup,
             "bounds_ms": report.bounds_ms, "trials": report.trials, "reason": report.reason,
             "programs": len(report.programs), "stays": dict(Counter(report.pytorch)),
