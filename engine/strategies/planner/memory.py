@@ -176,8 +176,11 @@ def _committed(hardware: str, sms: int) -> Memory:
     paths = [p for kind in _READERS for p in sorted(RESULTS.glob(f"{kind}*-{hardware}-*.json"))]
     name = f"{hardware}-{content_key(str(sms), *(p.read_bytes() for p in paths))[:24]}.jsonl"
     aside = default_root() / "memory" / name
-    if (GATHERED / name).exists():
-        memory = _lines(GATHERED / name)
+    gathered = (
+        [GATHERED / name] if paths else sorted(GATHERED.glob(f"{hardware}-*.jsonl"))
+    )  # the package has no results
+    if gathered and gathered[0].exists():
+        memory = _lines(gathered[0])
     elif aside.exists():
         memory = _lines(aside)
     else:
