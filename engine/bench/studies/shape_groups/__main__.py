@@ -26,6 +26,7 @@ from sol.hardware import load
 
 TRIALS = 24
 SEED = 0
+VERSION = 2  # of what a session's result holds: sessions of another one are played again
 PUBLISHED = (  # arXiv 2601.12698: over SGLang's kernels, on its hardware; Astra's beside it
     {"problem": "silu_and_mul", "two_stage": 3.55, "astra": 2.89, "before_us": 199.15},
     {"problem": "add_rms_norm", "two_stage": 1.09, "astra": 1.06, "before_us": 163.76},
@@ -70,6 +71,7 @@ def main(argv: list[str] | None = None) -> int:
         "command": f"python -m engine.bench.studies.shape_groups {' '.join(argv or sys.argv[1:])}",
         "model": "of the environment" if args.own_model else "rehearsed: rules wrote each reply",
         "skill": args.skill, "seed": args.seed, "form": form, "trials": args.trials, "published": PUBLISHED, "rows": [],
+        "version": VERSION,
         "sessions": {}, "copies": {},
     }  # fmt: skip
     results |= _earlier(args.json, results)
@@ -106,7 +108,7 @@ def _earlier(path: Path | None, results: dict[str, Any]) -> dict[str, Any]:
     if path is None or not path.exists():
         return {}
     earlier = json.loads(path.read_text(encoding="utf-8"))
-    same = ("gpu", "driver", "model", "skill", "seed", "form", "trials")
+    same = ("gpu", "driver", "model", "skill", "seed", "form", "trials", "version")
     if any(earlier.get(k) != results.get(k) for k in same):
         return {}
     return {name: earlier.get(name, {}) for name in ("sessions", "copies")}

@@ -59,3 +59,12 @@ def test_a_session_is_folded_from_its_log_and_its_template_can_be_preset_to_anot
     assert [e.facts["ms"] for e in of(again, events.Shown) if e.topic == "search"] == [
         r["ms"] for s in chosen for r in row["configurations"][1:] if r["settings"] == s
     ]
+
+
+def test_torch_compile_is_its_faster_mode_and_compared_through_the_baseline_that_both_clocks_timed():
+    baselines = {"eager": 10.0, "compile": 4.0, "compile_max": 20.0}
+    assert folds.over_compile(2.0, "eager", baselines) == pytest.approx(2.0 * 4.0 / 10.0)
+    tf32 = {"eager": 10.0, "eager_tf32": 8.0, "compile_tf32": 6.0}
+    assert folds.over_compile(2.0, "eager_tf32", tf32) == pytest.approx(2.0 * 6.0 / 8.0)
+    assert folds.over_compile(2.0, "eager", {"eager": 10.0}) is None
+    assert folds.over_compile(2.0, "eager_f16", baselines) is None

@@ -100,7 +100,9 @@ def test_a_session_that_ended_is_written_at_once_and_not_played_again():
 def test_only_a_run_of_the_same_request_goes_on(tmp_path):
     out = tmp_path / "out.json"
     request = {"gpu": "a", "driver": "1", "model": "m", "skill": 1.0, "seed": 0, "form": "kernel", "trials": 6}
+    request |= {"version": 2}
     assert command._earlier(out, request) == {}
     out.write_text(json.dumps({**request, "sessions": {"one": {}}}))
     assert command._earlier(out, request) == {"sessions": {"one": {}}, "copies": {}}
     assert command._earlier(out, {**request, "trials": 8}) == {}
+    assert command._earlier(out, {**request, "version": 1}) == {}, "its ratios over torch.compile were of one mode"
