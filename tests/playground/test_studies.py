@@ -1,5 +1,6 @@
 """What the studies published stands in one file, from which the gallery draws; the README repeats its figures."""
 
+import html
 import json
 import re
 from pathlib import Path
@@ -61,3 +62,15 @@ def test_the_gallery_shows_each_row(db):
     assert "What the studies published" in page
     for row in STUDIES["rows"]:
         assert row["link"] in page and row["hardware"] in page and "not measured yet" in page
+
+
+def test_the_gallery_shows_each_group_of_shapes_or_why_it_is_empty(db):
+    page = html.unescape(Client().get("/gallery").content.decode())
+    shapes = json.loads((ROOT / "static/data/shape_groups.json").read_text(encoding="utf-8"))
+    section = page.partition('id="shapes"')[2].partition("</section>")[0]
+    for problem in shapes["problems"]:
+        assert problem["title"] in section and problem["why"] in section and problem["published"] in section
+        assert problem["why"] or problem["tables"], problem["name"]
+        for table in problem["tables"]:
+            assert all(f"<td>{cell}</td>" in section for row in table["rows"] for cell in row)
+    assert shapes["gpu"] in section and shapes["from"] in section and shapes["model"] in section
