@@ -34,9 +34,11 @@ def test_our_figures_are_those_of_the_committed_results():
 
 @pytest.mark.parametrize("row", STUDIES["rows"], ids=lambda row: row["strategy"])
 def test_ours_of_each_strategy_are_rehearsed_and_say_so(row):
-    results = json.loads((ROOT / row["sources"][-1]).read_text(encoding="utf-8"))
-    speedups = [r["speedup"] for r in results["rows"] if r["arm"] == row["strategy"]]
-    assert results["gpu"] == row["our_hardware"] and results["model"].startswith("rehearsed") and len(speedups) == 8
+    runs = [json.loads((ROOT / source).read_text(encoding="utf-8")) for source in row["sources"][-2:]]
+    assert all(r["gpu"] == row["our_hardware"] and r["model"].startswith("rehearsed") for r in runs)
+    latest = {r["problem"]: r["speedup"] for run in runs for r in run["rows"] if r["arm"] == row["strategy"]}
+    speedups = list(latest.values())
+    assert len(speedups) == 8
     words = " ".join(row["ours"])
     words = words[words.index(f"{row['strategy']}, rehearsed") :]
     expected = [geometric_mean(speedups), min(speedups), max(speedups)]
