@@ -59,6 +59,10 @@ def main(argv: list[str] | None = None) -> int:
     parser.add_argument("--own-model", action="store_true", help="ask the model of the environment, no rehearsal")
     parser.add_argument("--json", type=Path, metavar="OUT", help="the rows, written as they come")
     args = parser.parse_args(argv)
+    if args.json and not args.json.parent.is_dir():
+        parser.error(f"cannot write {args.json}: name a file in a folder that exists")
+    if min(args.trials, args.at_once) < 1 or args.shapes < 0:
+        parser.error("--trials and --at-once are whole numbers from 1, --shapes from 0")
     names, classes = _listed(parser, args.only, GROUPS), _listed(parser, args.classes, DTYPES)
     try:
         evaluator = registry.get(args.device, local_user=True)

@@ -82,6 +82,10 @@ def test_shapes_can_be_cut_and_unknown_names_are_refused(capsys):
     with pytest.raises(SystemExit):
         command.main(["--only", "nothing"])
     assert "none of silu_and_mul" in capsys.readouterr().err
+    for argv, words in ((["--json", "/nowhere/x.json"], "folder that exists"), (["--at-once", "0"], "from 1")):
+        with pytest.raises(SystemExit):
+            command.main(argv)
+        assert words in capsys.readouterr().err
 
 
 def test_a_session_that_ended_is_written_at_once_and_not_played_again():
