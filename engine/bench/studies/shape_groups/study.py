@@ -113,12 +113,12 @@ class Row:
         return self.row
 
     def _alone(self, shape: Shape) -> None:
-        """The copy, with nothing beside it, and the arms that know this shape alone."""
+        """The arms that know this shape alone; then the copy, with nothing beside it on a warm machine."""
         study, group, cls = self.study, self.group, self.cls
-        self._put(shape, copy=study.copies.of(group.module(shape, cls)))
         arms = {"own": study.tuned, "direct": study.direct}
         ended = study.over(arms, lambda name: arms[name](group, shape, cls))
         self._put(shape, **ended)
+        self._put(shape, copy=study.copies.of(group.module(shape, cls)))
 
     def _general(self) -> None:
         """Choose the general configuration over the tuned shapes, and time it at the unseen ones."""

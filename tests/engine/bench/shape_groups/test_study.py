@@ -48,10 +48,9 @@ def test_a_run_that_is_cut_keeps_the_rows_of_the_shapes_that_it_has():
     with pytest.raises(Cut):
         Row(study(cut=4), GROUP, "f16", lambda row: written.append(json.dumps(row))).run(lambda line: None)
     row = json.loads(written[-1])
-    assert not row["ended"] and [s["shape"] for s in row["shapes"]] == [[16, 14336], [512, 14336]]
-    first, second = row["shapes"]
+    assert not row["ended"] and [s["shape"] for s in row["shapes"]] == [[16, 14336]]
+    (first,) = row["shapes"]
     assert first["own"]["best"]["ms"] == 1.0 and first["shares"]["direct"] == {"bandwidth": 0.8, "copy": 0.5}
-    assert second["copy"]["ms"] == 0.5 and second["own"] is None, "its copy was timed, its sessions were cut"
     assert row["summary"]["own_tuned"]["right"] == 1
 
 
