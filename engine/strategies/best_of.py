@@ -39,13 +39,16 @@ class BestOf(Led):
             )
             for number in range(1, n + 1)
         ]
-        replies = yield Together(turns)
-        for reply in replies:
-            if reply.refusal in FINAL:
-                return reply.reason
+        unsure = writer.form == "kernel" and writer.problem.device_kind != "measured"
+        for drafts in (turns[:1], turns[1:]) if unsure else (turns,):  # perhaps no kernel can run: one draft says so
+            for reply in (yield Together(drafts)) if drafts else ():
+                if reply.refusal in FINAL:
+                    return reply.reason
+                if writer.stop:
+                    return writer.stop
+                yield from writer.tried(writer.candidate(reply, own.number if own else None))
             if writer.stop:
-                return writer.stop
-            yield from writer.tried(writer.candidate(reply, own.number if own else None))
+                break
         return writer.used(n, "candidate")
 
 

@@ -95,13 +95,25 @@ class Writer:
     @property
     def stop(self) -> str:
         """Why no further attempt of the model can run, or ""."""
-        return self.state.stop or ("The session was stopped." if self.problem.cancelled() else "") or self._kept()
+        cancelled = "The session was stopped." if self.problem.cancelled() else ""
+        return self.state.stop or cancelled or self._cannot_run() or self._kept()
 
     @property
     def share(self) -> int:
         """The trials that the model may use while there is a program to refine."""
         left = max(1, self.state.budget * self.reserve // 100) if self.reserve and self.refiner else 0
         return max(1, self.state.budget - left)
+
+    def _cannot_run(self) -> str:
+        """Why no kernel can run on this machine, or "": the next one would end like the last."""
+        if self.form != "kernel":
+            return ""
+        last = next((t for t in reversed(self.state.trials) if t.by == "strategy"), None)
+        if last is None or not last.cannot_run_here:
+            return ""
+        return (
+            f"Trial {last.number} cannot run on this machine, and nor could another kernel: {last.reason.rstrip('.')}."
+        )
 
     def _kept(self) -> str:
         """Why the trials that are left are the planner's, or ""."""

@@ -174,7 +174,7 @@ def test_a_kernel_that_this_machine_cannot_run_is_neither_fixed_nor_written_anew
     searching = Searching(Cutegen(options), NoGpu(), handlers={"ask": handler}, trials=12)
     log = searching.run()
     assert len(of(log, events.TrialProposed)) == 1 and not shown(log, "debug")
-    assert searching.reason.startswith("Trial 1 cannot run on this machine, so nothing evolves: compiled, and not run")
+    assert searching.reason.startswith("Trial 1 cannot run on this machine, and nor could another kernel: compiled")
     (rung,) = rungs(log)
     assert rung["state"] == "stopped" and rung["trials"] == [1] and "no GPU here" in rung["words"]
 

@@ -143,7 +143,7 @@ def test_a_kernel_that_this_machine_cannot_run_ends_the_search_before_more_is_wr
     searching = Searching(OptiML(OptimlOptions(form="kernel")), NoGpu(), handlers={"ask": handler}, trials=8)
     log = searching.run()
     assert len(of(log, events.TrialProposed)) == 1 and asked(log) == ["propose", "generate"]
-    assert searching.reason.startswith("Trial 1 cannot run on this machine, so there is no tree: compiled, and not run")
+    assert searching.reason.startswith("Trial 1 cannot run on this machine, and nor could another kernel: compiled")
 
 
 def test_the_mixture_is_drawn_by_its_weights_or_the_heaviest_is_taken():
