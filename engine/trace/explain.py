@@ -157,13 +157,14 @@ def explain(error: BaseException, doing: str) -> Bad:
     if data_dependent(error):
         resizes = any(type(e).__name__ == "DynamicOutputShapeException" for e in chain)
         return depends_on_values(_op_of(chain), line, doing, resizes)
+    place = quoted(line) if line else at
     if unknown := next((e for e in chain if type(e).__name__ == "UnsupportedOperatorException"), None):
         op = _op_of([unknown]) or first_line(unknown)
-        return Bad("not_covered", f"{quoted(line)} uses {op}, which the tracer does not know; leave it out.", line)
+        return Bad("not_covered", f"{place} uses {op}, which the tracer does not know; leave it out.", line)
     if "is not supported for tensor subclasses" in text:  # .numpy() and .tolist() of a fake tensor
         return Bad(
             "leaves_torch",
-            f"{quoted(line)} takes numbers out of a tensor ({first_line(error).split()[0]}), which the tracer cannot "
+            f"{place} takes numbers out of a tensor ({first_line(error).split()[0]}), which the tracer cannot "
             "follow; use torch's functions.",
             line,
         )
