@@ -19,7 +19,7 @@ class NotAnArgument(ValueError):
 
 def by_name(forward: Callable[..., Any], values: dict[str, Any]) -> tuple[tuple, dict[str, Any]]:
     """(positional, keyword) arguments of a call with these names: positional up to the first argument that is left
-    out. Raises NotAnArgument with a sentence."""
+    out, the others in forward's order. Raises NotAnArgument with a sentence."""
     parameters = list(inspect.signature(forward).parameters.values())[1:]
     takes_any = any(p.kind is p.VAR_KEYWORD for p in parameters)
     named = [p.name for p in parameters if p.kind not in (p.VAR_KEYWORD, p.VAR_POSITIONAL)]
@@ -30,7 +30,8 @@ def by_name(forward: Callable[..., Any], values: dict[str, Any]) -> tuple[tuple,
         if p.kind not in _POSITIONAL or p.name not in values:
             break
         positional.append(values[p.name])
-    return tuple(positional), {n: v for n, v in values.items() if n not in named[: len(positional)]}
+    left = {n: v for n, v in values.items() if n not in named[: len(positional)]}
+    return tuple(positional), {n: left[n] for n in dict.fromkeys((*(n for n in named if n in left), *left))}
 
 
 def flattened(cls: type, args: tuple, kwargs: dict[str, Any]) -> tuple[Any, ...]:

@@ -10,19 +10,20 @@ from collections.abc import Iterator
 from typing import Any
 
 from engine.trace.recurrent import shapes_only
+from engine.trace.results import open_dataclasses
 from engine.trace.writes import in_place
 
 _WRITTEN = ("BUFFER_MUTATION", "PARAMETER_MUTATION", "USER_INPUT_MUTATION")  # torch.export's kinds of results
 
 
-def export(model: Any, inputs: tuple[Any, ...]) -> Any:
-    """The exported program, functional. Raises what torch.export raises."""
+def export(model: Any, inputs: tuple[Any, ...], named: dict[str, Any] | None = None) -> Any:
+    """The exported program, functional. `named`: arguments by name. Raises what torch.export raises."""
     import torch
 
     known = {id(tensor) for tensor in _kept(model)}
     with warnings.catch_warnings(), torch.no_grad(), _written_at_the_end(model), shapes_only():
         warnings.simplefilter("ignore")
-        program = torch.export.export(model, inputs, strict=False)
+        program = torch.export.export(model, inputs, named or None, strict=False)
         if any(map(in_place.writes, program.graph.nodes)) and not in_place.functional(program):
             program = program.run_decompositions({})
     for name, value in program.constants.items():
@@ -76,6 +77,7 @@ def _written_at_the_end(model: Any) -> Iterator[None]:
     def written(*arguments: Any, **named: Any) -> Any:
         before = [(m, name, x) for m in model.modules() for name, x in m._buffers.items() if x is not None]
         result = forward(*arguments, **named)
+        open_dataclasses({type(x) for x in torch.utils._pytree.tree_leaves(result)})
         replaced = [(m, name, old, m._buffers[name]) for m, name, old in before if m._buffers[name] is not old]
         olds = {old.untyped_storage()._cdata for _, _, old, _ in replaced}
 

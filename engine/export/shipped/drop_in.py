@@ -72,12 +72,14 @@ class _Calls:
     def __init__(self):
         self.bound, self.spec, self.settled, self.modal = {}, None, not WHOLE["settled"], False
         self.plain = ()  # (place, value) of each leaf of forward's results that is no tensor
-        self.names = (), False  # forward's parameters, and whether it takes others by name
+        self.takes = ()  # forward's parameters, each (name, kind, default)
+        self.places = None  # (of the tensors among the arguments, of the plain values), as _rows gives them
+        self.positional = _PLAIN  # how many arguments are all tensors, in order
 
     def __deepcopy__(self, memo):
         calls = _Calls()
-        calls.spec, calls.settled, calls.modal, calls.names = self.spec, self.settled, self.modal, self.names
-        calls.plain = self.plain
+        calls.spec, calls.settled, calls.modal, calls.takes = self.spec, self.settled, self.modal, self.takes
+        calls.plain, calls.places, calls.positional = self.plain, self.places, self.positional
         return calls
 
     def __reduce__(self):
@@ -87,11 +89,18 @@ class _Calls:
 class DropIn(torch.nn.Module):
     """Mixed in before the original's class. `_prepare` runs once, after the original's `__init__`."""
 
-    def _prepare(self, spec=None):
-        """`spec`: how forward returns its results (torch.utils._pytree), if that is known."""
+    def _prepare(self, spec=None, call=None):
+        """`spec`: how forward returns its results (torch.utils._pytree), and `call`: the arguments that it was traced
+        with (.args, .kwargs), if they are known."""
         calls = self.__dict__["_ucutlass"] = _Calls()
         own = inspect.signature(super().forward).parameters.values()
-        calls.names = tuple(p.name for p in own if p.kind != p.VAR_KEYWORD), any(p.kind == p.VAR_KEYWORD for p in own)
+        calls.takes = tuple((p.name, p.kind, p.default) for p in own)
+        if call is not None:
+            calls.places = _split(_rows(self, call.args, call.kwargs))
+            names = tuple(name for name, kind, _ in calls.takes if kind in _POSITIONAL)
+            every = tuple(place for place, _ in calls.places[0])
+            defaults = all(value is _default_of(calls, place) for place, value in calls.places[1])
+            calls.positional = len(every) if defaults and every == names[: len(every)] else -1
         calls.modal = any(isinstance(m, _MODAL) for m in self.modules())
         if calls.settled:
             self._find_state()
@@ -108,12 +117,12 @@ class DropIn(torch.nn.Module):
         _find_constants(self)
 
     def forward(self, *inputs, **named):
-        calls = self._ucutlass
+        calls, arguments = self._ucutlass, inputs
         if calls.spec is _UNKNOWN and not torch.compiler.is_compiling():
             leaves, how = _leaves((inputs, named))
             meta = _pytree.tree_unflatten([_on_meta(x) if torch.is_tensor(x) else x for x in leaves], how)
             calls.spec, calls.plain = _result_spec(self, *meta)
-        if named or len(inputs) != _PLAIN or not all(isinstance(x, torch.Tensor) for x in inputs):
+        if named or len(inputs) != calls.positional or not all(isinstance(x, torch.Tensor) for x in inputs):
             inputs = _tensors_of(self, inputs, named)
         if calls.modal and self.training:
             raise RuntimeError("this module was optimised for inference: call .eval() before forward")
@@ -124,7 +133,7 @@ class DropIn(torch.nn.Module):
                 return _shaped(calls, _FORWARDS[False](self, *inputs))
         if not calls.settled:  # PyTorch computes the call that makes tensors which later calls read
             with torch.no_grad():
-                results = super().forward(*inputs)
+                results = super().forward(*arguments, **named)
             self._find_state()
             calls.settled = True
             return results
@@ -146,11 +155,11 @@ def _launches(x):
     return type(x) is torch.Tensor and x.is_cuda and not torch._C._len_torch_dispatch_stack()
 
 
-def drop_in(model, spec=None):
+def drop_in(model, spec=None, call=None):
     """A module that computes what `model` does, sharing its parameters, buffers and submodules."""
     own = copy.copy(model)
     own.__class__ = type(f"Optimized{type(model).__name__}", (DropIn, type(model)), {"__module__": __name__})
-    own._prepare(spec)
+    own._prepare(spec, call)
     return own
 
 
@@ -165,22 +174,86 @@ def _shaped(calls, results):
 
 def _tensors_of(module, inputs, named):
     """The tensors among the arguments, in the order in which the module was traced."""
-    names, every = module._ucutlass.names
-    arguments = dict(zip(names, inputs, strict=False))
-    for name in named:
-        if name in arguments or (name not in names and not every):
-            how = "twice" if name in arguments else "and has no such argument"
-            raise TypeError(f"forward of {type(module).__name__} got {name!r} {how}")
-    arguments |= named
-    inputs = [arguments[name] for name in dict.fromkeys((*names, *arguments)) if name in arguments]
-    leaves = _leaves(inputs)[0]
-    tensors = tuple(x for x in leaves if torch.is_tensor(x))
+    known = module._ucutlass.places
+    tensors, plain = _split(_rows(module, inputs, named, known is not None))
+    if known is not None:
+        places, order = [place for place, _ in known[0]], [place for place, _ in tensors]
+        if sorted(places) != sorted(order):
+            raise TypeError(_other(f"the tensors {', '.join(places)}", ", ".join(order)))
+        if plain != known[1]:
+            raise ValueError(_other(f"the other arguments {_listed(known[1])}", _listed(plain)))
+        if order != places:  # of a dictionary, or of **named: forward may go through it
+            raise ValueError(_other(f"{', '.join(places)} in this order", ", ".join(order)))
+        return tuple(x for _, x in tensors)
     if len(tensors) != WHOLE["arguments"]:
         raise TypeError(f"this module was optimised for {WHOLE['arguments']} tensors, not {len(tensors)}")
-    values = [x for x in leaves if not torch.is_tensor(x)]
+    values = [x for _, x in plain]
     if "values" in WHOLE and values != WHOLE["values"]:
         raise ValueError(f"this module was optimised for the other arguments {WHOLE['values']}, not {values}")
-    return tensors
+    return tuple(x for _, x in tensors)
+
+
+_POSITIONAL = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
+
+
+def _other(before, now):
+    return f"this module was optimised for {before}, not {now}. Call the original, or optimise it for these inputs."
+
+
+def _listed(plain):
+    return ", ".join(f"{place}={value!r}" for place, value in plain) or "none"
+
+
+def _default_of(calls, place):
+    """The default of a parameter; _UNKNOWN if it has none, or if that is part of one."""
+    return next((d for name, _, d in calls.takes if name == place and d is not inspect.Parameter.empty), _UNKNOWN)
+
+
+def _split(rows):
+    """The rows of tensors, and the others."""
+    return [r for r in rows if isinstance(r[1], torch.Tensor)], [r for r in rows if not isinstance(r[1], torch.Tensor)]
+
+
+def _rows(module, inputs, named, whole=True):
+    """(place, leaf) of each argument's tensors and plain values in forward's order, for example ("x", tensor) and
+    ("d['a']", tensor). `whole`: no argument may miss, and a default that is no tensor counts as an argument."""
+    title, takes = type(module).__name__, module._ucutlass.takes
+    rows, left, at = [], dict(named), 0
+    for name, kind, default in takes:
+        if kind == inspect.Parameter.VAR_POSITIONAL:
+            rows += _rows_of(name, inputs[at:])
+            at = len(inputs)
+        elif kind == inspect.Parameter.VAR_KEYWORD:
+            for key in list(left):
+                rows += _rows_of(key, left.pop(key))
+        elif kind in _POSITIONAL and at < len(inputs):
+            if name in left:
+                raise TypeError(f"forward of {title} got {name!r} twice")
+            rows += _rows_of(name, inputs[at])
+            at += 1
+        elif name in left:
+            rows += _rows_of(name, left.pop(name))
+        elif not whole:
+            continue
+        elif default is inspect.Parameter.empty:
+            raise TypeError(f"forward of {title} misses {name!r}")
+        elif not isinstance(default, torch.Tensor):
+            rows += _rows_of(name, default)
+    if left:
+        raise TypeError(f"forward of {title} got {next(iter(left))!r} and has no such argument")
+    if at < len(inputs):
+        raise TypeError(f"forward of {title} takes {at} arguments by their places, not {len(inputs)}")
+    return rows
+
+
+def _rows_of(place, value):
+    if isinstance(value, dict):
+        return [row for key in value for row in _rows_of(f"{place}[{key!r}]", value[key])]
+    if isinstance(value, (list, tuple)):
+        return [row for i, one in enumerate(value) for row in _rows_of(f"{place}[{i}]", one)]
+    if value is None or isinstance(value, (torch.Tensor, bool, int, float, str)):
+        return [(place, value)]
+    return [(f"{place}.{i}" if leaf is not value else place, leaf) for i, leaf in enumerate(_leaves(value)[0])]
 
 
 _UNKNOWN = object()  # how forward returns its results, until a call shows how it takes its arguments

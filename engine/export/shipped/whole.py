@@ -21,12 +21,13 @@ FIRST_CALL = _WHOLE["settled"]  # whether the first call makes tensors that late
 PROGRAMS = tuple(step["program"] for step in _WHOLE["steps"] if "program" in step)
 
 
-def optimized(model, spec=None):
+def optimized(model, spec=None, call=None):
     """A module that computes what `model` does. `spec`: how forward returns its results (torch.utils._pytree); without
-    it, that is looked up by a call on the meta device."""
+    it, that is looked up by a call on the meta device. `call`: the arguments that it was traced with, as .args and
+    .kwargs; calls must then have the same structure and the same plain values."""
     from . import _drop_in
 
-    return _drop_in.drop_in(model, spec)
+    return _drop_in.drop_in(model, spec, call)
 
 
 def mixin():

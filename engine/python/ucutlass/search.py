@@ -4,26 +4,28 @@ from __future__ import annotations
 
 import contextlib
 import copy
+import functools
 import hashlib
 import importlib
-import inspect
 import json
+import logging
 import os
+import re
 import sys
 import time
 import traceback
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import torch
-from torch.utils import _pytree
 
 from engine import progress
 from engine.evaluate.timing.samples import Timer
 from engine.export import ExportError, forms, history
 from engine.export.composition import Whole
+from engine.export.package import SHIPPED
 from engine.session import recording
 from engine.session.runner import BadSpec, SessionSpec, run
 from engine.session.spec import MAX_SOURCE
@@ -32,13 +34,18 @@ from engine.trace.explain import explain
 from engine.trace.load import Bad
 from engine.trace.writes.state import State
 from engine.words import baseline_name
+from sol.bounds import legal_classes
 from sol.graph import OpGraph
+from sol.hardware import load
 
-from . import source, ways
+from . import arguments, lasting, source, ways
 from .errors import OptimizeError
 from .report import Report
 
 NATIVE = {torch.float16: "f16", torch.bfloat16: "bf16"}  # the class of a module whose parameters are of this type
+STRUCTURES = "give tensors, plain values, and tuples, lists, dictionaries and dataclasses of them"
+_ODD = re.compile(r"Unsupported input type <class '([\w.]+)'>|Found <class '([\w.]+)'> in output")
+NOISY = ("torch._subclasses.fake_tensor", "torch.fx.experimental.symbolic_shapes")
 PLAIN = (bool, int, float, str, type(None))
 
 
@@ -63,11 +70,13 @@ def optimize(
     device: str | None = None,
     verbose: bool = True,
     torch_compile: bool = True,
+    kwargs: Mapping[str, Any] | None = None,
     **fields: Any,
 ) -> torch.nn.Module:
     """A module that computes what `module` does, faster, for inputs of these shapes; `.report` says how much faster.
 
-    `inputs`: the arguments of forward: a tensor, a list or tuple of arguments, or a dictionary of named ones.
+    `inputs`: the arguments of forward: a tensor, a list or tuple of arguments, or a dictionary of named ones; `kwargs`:
+    named ones beside a list.
     `classes`: the precision classes allowed (tf32, f16, bf16, fp8); None: tf32, or the type of a half-precision module.
     `seconds`: of searching. `torch_compile`: on a GPU, also compile the module with torch.compile, for up to a minute
     or so, and return that where it is faster, with the same parameters and the precision that it has now. `device`:
@@ -75,14 +84,16 @@ def optimize(
     `strategy`, `seed`, ...). The result shares the parameters of `module`, and is for inference. Where nothing is
     faster it is the module itself. Raises OptimizeError.
     """
-    arguments = _checked(module, inputs)
+    call = arguments.checked(module, inputs, kwargs)
     device = device or ("cuda" if torch.cuda.is_available() else "modelled:h200")
-    home = next(x.device for x in _pytree.tree_leaves(arguments) if torch.is_tensor(x))
+    home = next(x.device for x in call.leaves if torch.is_tensor(x))
     if device == "cuda" and home.type != "cuda":
         raise OptimizeError(f"the module is on {home} and the search on the GPU: move module and inputs with .cuda()")
-    live = trace(module, arguments)
+    live = trace(module, call.args, call.kwargs)
     if classes is None:
-        classes = (NATIVE.get(next((p.dtype for p in module.parameters()), None), "tf32"),)
+        native = NATIVE.get(next((p.dtype for p in module.parameters()), None), "tf32")
+        legal = legal_classes(live.graph, load("h200"))
+        classes = (native if native in legal or not legal else legal[0],)
     title = fields.pop("title", type(module).__name__)
     try:
         text = source.write(title, live.graph, live.values, live.inputs)
@@ -96,76 +107,39 @@ def optimize(
     log = _folder() / "sessions" / f"{title}-{time.strftime('%Y%m%d-%H%M%S')}-{os.getpid()}.jsonl"
     collected, over = _session(spec, seconds, verbose, log)
     ending = f"the {seconds:g} s are used up" if over else collected.view.end.reason
-    fast = _result(module, live, collected, Report(title, "", "", reason=ending, source=text, log=log))
+    fast = _result(module, call, live, collected, Report(title, "", "", reason=ending, source=text, log=log))
     if torch_compile and fast.report.kind == "measured":
-        fast = ways.fastest(module, fast, arguments, Timer)
+        fast = ways.fastest(module, fast, call.args, Timer, named=call.kwargs)
     return fast
 
 
 # ---- what comes in ----
 
 
-def _checked(module: Any, inputs: Any) -> tuple[Any, ...]:
-    """The arguments of forward, in order. Raises OptimizeError for what no session could run."""
-    if not isinstance(module, torch.nn.Module):
-        raise OptimizeError(f"`module` must be a torch.nn.Module, not a {type(module).__name__}")
-    if module.training:
-        raise OptimizeError("the module is in training mode, and programs are for inference: call .eval() first")
-    arguments = _arguments(module, inputs)
-    tensors = [x for x in _pytree.tree_leaves(arguments) if torch.is_tensor(x)]
-    if not tensors:
-        raise OptimizeError("`inputs` hold no tensor: give the arguments of forward, for example [x]")
-    homes = {t.device for t in (*module.parameters(), *module.buffers())}
-    if len(homes) > 1:
-        raise OptimizeError(f"the module lies on {_listed(homes)}; move all of it to one device with .to()")
-    away = {x.device for x in tensors} - (homes or {tensors[0].device})
-    if away:
-        home = next(iter(homes), tensors[0].device)
-        raise OptimizeError(f"the module is on {home} and an input on {_listed(away)}; move one of them with .to()")
-    return arguments
-
-
-def _arguments(module: torch.nn.Module, inputs: Any) -> tuple[Any, ...]:
-    if torch.is_tensor(inputs):
-        return (inputs,)
-    if isinstance(inputs, Mapping):
-        try:
-            bound = inspect.signature(module.forward).bind(**inputs)
-        except TypeError as e:
-            raise OptimizeError(f"forward of {type(module).__name__} does not take these inputs: {e}") from None
-        own = inspect.signature(module.forward).parameters
-        only = [name for name in bound.arguments if own[name].kind is inspect.Parameter.KEYWORD_ONLY]
-        if only:
-            raise OptimizeError(f"forward takes {only[0]!r} by its name only; optimise a module whose forward does not")
-        bound.apply_defaults()
-        last = max(i for i, name in enumerate(bound.arguments) if name in inputs)
-        return tuple(bound.arguments.values())[: last + 1]
-    if isinstance(inputs, (list, tuple)):
-        return tuple(inputs)
-    raise OptimizeError(f"`inputs` must be a tensor, a list, a tuple or a dictionary, not a {type(inputs).__name__}")
-
-
-def _listed(devices: set[Any]) -> str:
-    return " and ".join(sorted(map(str, devices)))
-
-
-def trace(module: torch.nn.Module, arguments: tuple[Any, ...]) -> Live:
+def trace(module: torch.nn.Module, args: tuple[Any, ...], kwargs: Mapping[str, Any] | None = None) -> Live:
     """The module's graph, by torch.export in this process. Raises OptimizeError."""
+    call = arguments.Call(args, dict(kwargs or {}))
     before = State(module)
     try:
-        program = exported.export(module, arguments)
+        with _quiet():
+            program = exported.export(module, call.args, call.kwargs)
+        changed = before.changed()
         graph_capture = capture.Capture(program)
         graph = OpGraph.from_json(json.dumps(graph_capture.graph()))
         constants = graph_capture.constants()
     except Exception as e:
+        if odd := _ODD.match(str(e)):
+            where = "forward takes" if odd[1] else "forward returns"
+            raise OptimizeError(f"{where} a {odd[1] or odd[2]}: {STRUCTURES}") from None
         why = e.reason if isinstance(e, Bad) else explain(e, "torch.export").reason
         raise OptimizeError(f"PyTorch cannot trace {type(module).__name__}{_place(e)}: {why}") from None
     finally:
         before.restore()
+    if changed.tensors or changed.others:
+        lasting.check(module, call, program, before, changed.tensors | changed.others)
     if not graph.ops:
-        raise OptimizeError("the module computes nothing: its outputs are its inputs")
-    leaves = _pytree.tree_leaves(arguments)
-    others = tuple(x for x in leaves if not torch.is_tensor(x))
+        raise OptimizeError("the module computes nothing from its inputs: there is no operation to make faster")
+    others = tuple(x for x in call.leaves if not torch.is_tensor(x))
     values = {
         t.name: _tensor(module, t.path, constants)
         for t in graph.tensors.values()
@@ -174,10 +148,24 @@ def trace(module: torch.nn.Module, arguments: tuple[Any, ...]) -> Live:
     return Live(
         graph,
         values,
-        tuple(x for x in leaves if torch.is_tensor(x)),
+        tuple(x for x in call.leaves if torch.is_tensor(x)),
         others if all(isinstance(x, PLAIN) for x in others) else None,
         program.call_spec.out_spec,
     )
+
+
+@contextlib.contextmanager
+def _quiet() -> Iterator[None]:
+    """Without what PyTorch logs of a failure, traceback and all: its reason is raised."""
+    loggers = [logging.getLogger(name) for name in NOISY]
+    levels = [logger.level for logger in loggers]
+    try:
+        for logger in loggers:
+            logger.setLevel(logging.CRITICAL)
+        yield
+    finally:
+        for logger, level in zip(loggers, levels, strict=True):
+            logger.setLevel(level)
 
 
 def _place(error: BaseException) -> str:
@@ -228,7 +216,9 @@ def _session(spec: SessionSpec, seconds: float, verbose: bool, log: Path) -> tup
 # ---- what comes out ----
 
 
-def _result(module: torch.nn.Module, live: Live, collected: progress.Collected, report: Report) -> torch.nn.Module:
+def _result(
+    module: torch.nn.Module, call: arguments.Call, live: Live, collected: progress.Collected, report: Report
+) -> torch.nn.Module:
     view = collected.view
     best = view.headline
     report = replace(
@@ -246,7 +236,7 @@ def _result(module: torch.nn.Module, live: Live, collected: progress.Collected, 
         package = _imported(whole)
         if live.inputs[0].is_cuda:
             _build(package)
-        fast = package.optimized(module, live.spec)
+        fast = package.optimized(module, live.spec, call)
         report = replace(
             report, cls=best.cls, ms=best.judged.ms, speedup=best.judged.speedup,
             pytorch_ms=best.measured.baseline_ms, baseline=baseline_name(best.judged.baseline),
@@ -279,9 +269,15 @@ def _own(collected: progress.Collected, live: Live) -> Whole:
         if t.path in own:
             tensors[name] = replace(t, path=own[t.path].path, kind=own[t.path].kind)
     graph = replace(graph, tensors=tensors)
-    texts = "".join(p.program.text for p in whole.placed) + graph.to_json()
+    texts = "".join(p.program.text for p in whole.placed) + graph.to_json() + _shipped()
     title = f"{whole.title} {hashlib.sha256(texts.encode()).hexdigest()[:8]}"
     return replace(whole, title=title, module=None, graph=graph, values=live.others, results=None, figures={})
+
+
+@functools.cache
+def _shipped() -> str:
+    """The code that every package holds: a package of another version is not used again."""
+    return "".join(file.read_text(encoding="utf-8") for file in sorted(SHIPPED.glob("*.py")))
 
 
 def _words(placed: Any) -> str:

@@ -120,7 +120,9 @@ def _constant(value: Any) -> str:
 def _value(x: torch.Tensor) -> str:
     """The expression of a tensor like this one."""
     shape, dtype = list(x.shape), str(x.dtype)
-    if x.numel() and bool((x == x.flatten()[0]).all()):
+    if not x.numel():
+        return f"torch.empty({shape}, dtype={dtype})"
+    if bool((x == x.flatten()[0]).all()):
         return f"torch.full({shape}, {_constant(x.flatten()[0].item())}, dtype={dtype})"
     if x.is_floating_point() and x.element_size() > 1 and bool(torch.isfinite(x).all()):
         wide = x.float()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any, Protocol
 
@@ -26,19 +26,22 @@ class Clock(Protocol):
 
 
 def compiled(
-    module: torch.nn.Module, arguments: tuple[Any, ...], backend: str | Callable = "inductor"
+    module: torch.nn.Module,
+    arguments: tuple[Any, ...],
+    backend: str | Callable = "inductor",
+    named: Mapping[str, Any] | None = None,
 ) -> torch.nn.Module:
     """A copy of a module that has its parameters and runs by torch.compile, compiled for these arguments. Raises what
     torch.compile raises."""
     fast = copy.copy(module)
     fast.compile(backend=backend)
-    fast(*arguments)
+    fast(*arguments, **(named or {}))
     return fast
 
 
 def fastest(
     module: torch.nn.Module, ours: torch.nn.Module, arguments: tuple[Any, ...], clock: Callable[[], Clock],
-    backend: str | Callable = "inductor",
+    backend: str | Callable = "inductor", named: Mapping[str, Any] | None = None,
 ) -> torch.nn.Module:  # fmt: skip
     """`ours`, or the module by torch.compile if that is faster on these arguments, with its `.report`. Both are timed
     in turn with eager PyTorch, each as this process has set PyTorch. What the module writes is put back."""
@@ -46,12 +49,12 @@ def fastest(
     try:
         with torch.no_grad():
             try:
-                theirs = compiled(module, arguments, backend)
+                theirs = compiled(module, arguments, backend, named)
             except Exception as e:  # whatever torch.compile cannot do, ours stays
                 why = str(e).strip().splitlines()
                 note = f"torch.compile refused the module: {type(e).__name__}: {why[0][:200] if why else ''}"
                 return _with(ours, replace(ours.report, notes=(*ours.report.notes, note.rstrip(": "))))
-            samples = _in_turn([lambda m=m: m(*arguments) for m in (module, ours, theirs)], clock())
+            samples = _in_turn([lambda m=m: m(*arguments, **(named or {})) for m in (module, ours, theirs)], clock())
     finally:
         before.restore()
         for buffer, values in buffers:

@@ -75,24 +75,36 @@ class Reads(nn.Module):
         return x * 2 if x.sum() > 0 else x
 
 
+class Counts(nn.Module):
+    def forward(self, x):
+        self.calls = getattr(self, "calls", 0) + 1
+        return x * self.calls
+
+
+class Dtype(nn.Module):
+    def forward(self, x, dtype=None):
+        return x * 2, x.dtype
+
+
 class Fails(nn.Module):
     def forward(self, x):
         return x @ torch.zeros(3, 3)
 
 
-class Named(nn.Module):
-    def forward(self, x, *, mask):
-        return x * mask
-
-
 @pytest.mark.parametrize(
     ("module", "inputs", "fields", "words"),
     [
-        (Named().eval(), {"x": torch.ones(2), "mask": torch.ones(2)}, {}, "takes 'mask' by its name only"),
         (lambda x: x, torch.ones(2), {}, "must be a torch.nn.Module"),
         (Net(64), torch.ones(2, 64), {}, r"call \.eval\(\) first"),
-        (Net(64).eval(), [], {}, "hold no tensor"),
+        (Net(64).eval(), [], {}, "does not take these inputs: missing a required argument: .x."),
         (Net(64).eval(), {"z": torch.ones(2, 64)}, {}, "does not take these inputs"),
+        (Net(64).eval(), [torch.ones(2, 64).numpy()], {}, "an array of NumPy, which torch.from_numpy makes a tensor"),
+        (Net(64).eval(), [torch.ones(2, 64)] * 4, {}, "does not take these inputs: too many positional"),
+        (Net(64).eval(), [torch.ones(0, 64)], {}, r"input 1 has the shape .0, 64.: axis 0 has size 0"),
+        (Net(64).eval().to("meta"), [torch.ones(2, 64, device="meta")], {}, "on meta, without values; give them some"),
+        (Counts().eval(), torch.ones(2), {}, "changes the module's attribute calls, so each call computes something"),
+        (Dtype().eval(), torch.ones(2), {}, "forward returns a torch.dtype: give tensors, plain values, and tuples"),
+        (Dtype().eval(), [torch.ones(2), torch.int8], {}, "forward takes a torch.dtype: give tensors, plain values"),
         (Net(64).eval(), "x", {}, "must be a tensor, a list, a tuple or a dictionary, not a str"),
         (Net(64).eval(), torch.ones(2, 64, device="meta"), {}, "the module is on cpu and an input on meta; move one"),
         (Net(64).eval(), torch.ones(2, 64), {"device": "cuda"}, r"on cpu and the search on the GPU: move .* \.cuda"),
