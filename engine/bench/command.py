@@ -9,7 +9,7 @@ from typing import Any
 
 from engine.bench.report import coverage
 from engine.bench.report.table import table
-from engine.bench.run import runner, shards
+from engine.bench.run import processes, runner, shards
 from engine.bench.run.request import Request
 from engine.devices import SessionRefused, registry
 from engine.evaluate.reference.baseline_cache import NAMES
@@ -48,13 +48,18 @@ def run(args: argparse.Namespace) -> bool:
     except ValueError as e:
         raise Refused(str(e)) from None
     try:
-        evaluators = registry.several(request.settings["device"], args.gpus, args.at_once, local_user=True)
+        device = request.settings["device"]
+        gpus = registry.gpu_names(device, args.gpus)
+        evaluators = [] if len(gpus) > 1 else registry.several(device, args.at_once, local_user=True)
     except SessionRefused as e:
         raise Refused(f"{e.reason}; `--device modelled:h200` predicts the times of an H200 without a GPU") from None
     out = Path(args.json) if args.json else None
     try:
-        results = runner.run(request, evaluators, out, lambda text: print(text, flush=True), args.at_once)
-    except (shards.BadResults, BadSpec) as e:
+        if len(gpus) > 1:
+            results = processes.run(request, gpus, out, _say, args.at_once)
+        else:
+            results = runner.run(request, evaluators, out, _say, args.at_once)
+    except (shards.BadResults, BadSpec, processes.ProcessLost) as e:
         raise Refused(str(e)) from None
     except KeyboardInterrupt:
         print("stopped; " + (f"the same command continues from {args.json}" if args.json else "nothing was written"))
@@ -62,6 +67,10 @@ def run(args: argparse.Namespace) -> bool:
     chosen = {m: results.problems[m] for m in modules if m in results.problems}
     _show(chosen, tuple(fields["classes"]), results.about)
     return len(chosen) == len(modules) and all(_right(row, fields["classes"]) for row in chosen.values())
+
+
+def _say(text: str) -> None:
+    print(text, flush=True)
 
 
 def _modules(args: argparse.Namespace) -> tuple[dict[str, str], Path]:

@@ -32,6 +32,12 @@ def visible() -> list[str]:
     return gpu_condition.visible() or [""]
 
 
+def alike(one: str, other: str) -> bool:
+    """Whether two of `visible` are of one kind, so that programs for one are right for the other."""
+    first, second = gpu_condition.read(one or None), gpu_condition.read(other or None)
+    return bool(first and second and first["name"] and first["name"] == second["name"])
+
+
 def describe(which: str = "") -> tuple[dict[str, Any], Hardware, Toolchain]:
     """(the GPU's name, driver and condition, its figures, the toolchain). Raises SessionRefused if programs cannot run
     on it. `which`: of `visible`."""

@@ -40,31 +40,33 @@ def get(wanted: Evaluator | str, *, local_user: bool = False) -> Evaluator:
     raise SessionRefused("no_device", f"there is no device {wanted!r}; write cuda, or modelled:h200 for a prediction")
 
 
-def several(wanted: str, gpus: str, at_once: int = 1, *, local_user: bool = False) -> list[Evaluator]:
-    """`at_once` evaluators for each of several GPUs: `all` of this machine, or a number of them. Of a predicted device,
-    as many as asked. Those of one GPU share its lane, its memory and its workers, as sessions of the app do. Raises
-    SessionRefused."""
+def several(wanted: str, at_once: int = 1, *, local_user: bool = False, share: int = 1) -> list[Evaluator]:
+    """`at_once` evaluators on one GPU, which share its lane, its memory and its workers, as sessions of the app do.
+    `share`: processes that predict on this machine at a time. Raises SessionRefused."""
     first = get(wanted, local_user=local_user)
-    many = [first]
-    if first.kind == "measured":
-        from engine.devices.cuda import machines
-
-        others = [machine for machine in machines() if machine is not first.machine]
-        if gpus != "all" and not (gpus.isdigit() and 1 <= int(gpus) <= 1 + len(others)):
-            reason = f"this machine has {count(1 + len(others), 'GPU')} of its kind"
-            raise SessionRefused("no_device", f"{reason}; write --gpus all, or a number up to that, not {gpus}")
-        chosen = others if gpus == "all" else others[: int(gpus) - 1]
-        many += [machine.evaluator(local_user=local_user) for machine in chosen]
-    elif not gpus.isdigit() or not int(gpus):
-        raise SessionRefused("no_device", f"a predicted device has no GPUs to count; write --gpus 1, not {gpus}")
-    else:
-        many += [get(wanted, local_user=local_user) for _ in range(int(gpus) - 1)]
-    many += [_another(one, local_user) for _ in range(at_once - 1) for one in many]
-    if first.kind == "predicted" and len(many) > 1:
-        room = Room(machine_bytes() // 2)  # of this machine: no GPU holds their data
+    many = [first, *(_another(first, local_user) for _ in range(at_once - 1))]
+    if first.kind == "predicted" and len(many) * share > 1:
+        room = Room(machine_bytes() // (2 * share))  # of this machine: no GPU holds their data
         for one in many:
             one.machine.room = room
     return many
+
+
+def gpu_names(wanted: str, gpus: str) -> list[str]:
+    """Several GPUs, as CUDA_VISIBLE_DEVICES names them: `all` of this machine that are like the first one, or a number
+    of them. Of a predicted device, as many unnamed ones as asked. Raises SessionRefused."""
+    if not wanted.startswith("modelled"):
+        from engine.devices import gpus as here
+
+        first, *more = here.visible()
+        alike = [first, *(name for name in more if here.alike(name, first))]
+        if gpus != "all" and not (gpus.isdigit() and 1 <= int(gpus) <= len(alike)):
+            reason = f"this machine has {count(len(alike), 'GPU')} of its kind"
+            raise SessionRefused("no_device", f"{reason}; write --gpus all, or a number up to that, not {gpus}")
+        return alike if gpus == "all" else alike[: int(gpus)]
+    if not gpus.isdigit() or not int(gpus):
+        raise SessionRefused("no_device", f"a predicted device has no GPUs to count; write --gpus 1, not {gpus}")
+    return [""] * int(gpus)
 
 
 def _another(evaluator: Evaluator, local_user: bool) -> Evaluator:

@@ -28,6 +28,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from engine.evaluate.timing import gpu_condition
+from engine.executors import LOADING
 from tests.playground.conftest import ROOT, House
 from tests.playground.test_end_to_end import MODULE
 from tests.playground.test_sessions_survive_kills import ENDS, Rows, descendants, kill
@@ -37,6 +38,8 @@ FIRST_S, FACTOR = 5.0, 1.2  # a first trial comes within FIRST_S plus FACTOR tim
 MOST_BYTES = 12 << 30
 CROWDED = 1.2  # on a GPU: the whole may take this many times the GPU's seconds of the sessions alone
 SAME = 0.015  # and a program's time may differ by this from its time alone
+# A use of a GPU's lane in the engine's log; the processes that only open the GPU have a place of another name.
+USED = rf"(?<!{LOADING})gpu\d+ used by (\S+) for ([\d.]+) s until ([\d.]+)"
 WARMED = 4  # sessions on a GPU that are not counted
 WARM_S = 90.0  # for the workers of an engine with a GPU to import torch and quack, at most
 QUIET, QUIET_S = 0.3, 2.0  # an engine whose processes use less than so many cores for so long is warm
@@ -180,7 +183,7 @@ class Play:
     @property
     def lanes(self) -> list[tuple[float, float, str]]:
         """(from, to, session) of every use of a GPU's lane, from the engine's log."""
-        uses = re.findall(r"gpu\d+ used by (\S+) for ([\d.]+) s until ([\d.]+)", self.engine_log)
+        uses = re.findall(USED, self.engine_log)
         return [(float(until) - float(seconds), float(until), session) for session, seconds, until in uses]
 
     def ahead(self, session_id: str, began: float, ended: float) -> float:

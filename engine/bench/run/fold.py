@@ -2,7 +2,7 @@
 
     {id, baselines: {name: {ms, cls, ratio, ..}}, beside, limits: {class: ms}, trials: [..], refused, notes,
      coverage: {share, regions, text}, uncovered: [{op, line, reason}],
-     not_timed: {baseline: why}, session: {state, code, reason, seconds, ready_s, resumed, best, t, cut}}
+     not_timed: {baseline: why}, session: {state, code, reason, seconds, ready_s, resumed, best, t, spent, cut}}
 
 `ratio` of a baseline is its time over that of the baseline `beside`, by alternation; `ratio` of a trial is the time of
 its own `baseline` over its own, also by alternation. So the speedup over any baseline is a product of ratios of
@@ -67,7 +67,7 @@ def _session(log: Sequence[Emitted], of: Mapping, ended: events.SessionEnded) ->
     return {
         "state": ended.state, "code": ended.code, "reason": ended.reason, "seconds": round(ended.seconds, 2),
         "ready_s": ready,
-        "resumed": len(of[events.Resumed]), "best": dict(ended.best), "t": log[-1].t,
+        "resumed": len(of[events.Resumed]), "best": dict(ended.best), "t": log[-1].t, "spent": dict(ended.spent),
         **({"cut": True} if of[events.Controlled] else {}),
     }  # fmt: skip
 

@@ -1,10 +1,11 @@
-"""Run a bench: one session per problem, on one GPU or on several, folded into the results file.
+"""Run a bench: one session per problem, folded into the results file.
 
 Each session is as a page starts it: the same strategy, budget, screening and checks (engine.session.runner), with two
 differences: its strategy's memory is the repository's results without the problem's own, and its measurements teach
 nothing. So a bench gives the results of a stranger's module, the same on every machine.
 
-Each evaluator has one session at a time, in a thread of its own, and takes the next problem when that has ended.
+Each evaluator has one session at a time, in a thread of its own, and takes the next problem when that has ended. On
+several GPUs each GPU has a process that does this (engine.bench.run.processes).
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ import threading
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import Protocol
 from urllib.parse import quote
 
 from engine.bench.run import fold, shards
@@ -33,6 +35,35 @@ class TimeIsUp(BaseException):
     a later call continues."""
 
 
+class Work(Protocol):
+    """The problems that wait, and where their results go. `path`: of the results file, beside which the sessions' logs
+    are. Called by one thread at a time."""
+
+    path: Path | None
+
+    def take(self) -> str | None:
+        """The next module; None if no more waits."""
+
+    def put(self, module: str, row: dict) -> None:
+        """The row of a session that ended."""
+
+    def say(self, line: str) -> None:
+        """A line for the person who started the bench."""
+
+
+class Here:
+    """The work of a bench in one process. See Work. `todo`: modules that no session has taken yet."""
+
+    def __init__(self, todo: list[str], results: ResultsFile, say: Callable[[str], None]):
+        self.todo, self.results, self.path, self.say = todo, results, results.path, say
+
+    def take(self) -> str | None:
+        return self.todo.pop(0) if self.todo else None
+
+    def put(self, module: str, row: dict) -> None:
+        self.results.put(module, row)
+
+
 def run(
     request: Request, evaluators: Sequence[Evaluator], out: Path | None, say: Callable[[str], None], at_once: int = 1
 ) -> ResultsFile:
@@ -40,16 +71,30 @@ def run(
     each trial and each end. `at_once`: evaluators on each GPU; with several, nothing is prepared ahead. Raises
     BadResults, BadSpec, OSError."""
     results = ResultsFile(out, request.settings)
-    results.about |= about(evaluators[0], len(evaluators) // at_once) | {
-        "memory": "this repository's results without those of the problem itself", "teaches": False,
-    }  # fmt: skip
-    results.about |= {"at_once": at_once} if at_once > 1 else {}
-    todo = [module for module in request.problems if not results.finished(module, request.sha256(module))]
-    if len(evaluators) > 1:  # so that no long one is left for the end
+    results.about |= about(evaluators[0], len(evaluators) // at_once) | about_sessions(at_once)
+    try:
+        late = play(request, evaluators, Here(todo(request, results, len(evaluators)), results, say), at_once)
+    finally:
+        results.write()
+    if late:
+        say(f"stopped after {request.seconds:.0f} s; the same command continues")
+    return results
+
+
+def todo(request: Request, results: ResultsFile, at_once: int) -> list[str]:
+    """The problems whose sessions the results lack. Where several run at a time, the longest come first."""
+    modules = [module for module in request.problems if not results.finished(module, request.sha256(module))]
+    if at_once > 1:
         known = shards.weights()
-        todo.sort(key=lambda module: -known.get(module, 0.0))
-    bench = _Bench(request, todo, results, say, ahead=at_once == 1)
-    threads = [threading.Thread(target=bench.work, args=(evaluator,), daemon=True) for evaluator in evaluators]
+        modules.sort(key=lambda module: -known.get(module, 0.0))
+    return modules
+
+
+def play(request: Request, evaluators: Sequence[Evaluator], work: Work, at_once: int = 1) -> bool:
+    """Run sessions on each evaluator until no work is left. True if the request's time was over before. Raises the
+    first error of a session that broke."""
+    bench = _Bench(request, work, ahead=at_once == 1)
+    threads = [threading.Thread(target=bench.work_on, args=(evaluator,), daemon=True) for evaluator in evaluators]
     try:
         for thread in threads:
             thread.start()
@@ -59,12 +104,9 @@ def run(
         bench.stop.set()
         for thread in threads:
             thread.join()
-        results.write()
     if bench.errors:
         raise bench.errors[0]
-    if bench.late:
-        say(f"stopped after {request.seconds:.0f} s; the same command continues")
-    return results
+    return bench.late
 
 
 def about(evaluator: Evaluator, gpus: int = 1) -> dict:
@@ -78,6 +120,12 @@ def about(evaluator: Evaluator, gpus: int = 1) -> dict:
     }  # fmt: skip
 
 
+def about_sessions(at_once: int) -> dict:
+    """What the sessions of a bench remember, and how many run at a time on each GPU, if several do."""
+    memory = {"memory": "this repository's results without those of the problem itself", "teaches": False}
+    return memory | ({"at_once": at_once} if at_once > 1 else {})
+
+
 def frozen_memory(spec: SessionSpec, evaluator: Evaluator, pid: str) -> str:
     """The strategy's memory: the repository's results without those of the problem `pid`. "" if the strategy remembers
     nothing."""
@@ -89,20 +137,17 @@ def frozen_memory(spec: SessionSpec, evaluator: Evaluator, pid: str) -> str:
 
 
 class _Bench:
-    """`todo`: modules that no session has taken yet. `ahead`: each player prepares its next one. `errors`: of sessions
-    that broke; `late`: the time was over."""
+    """`ahead`: each player prepares its next problem. `errors`: of sessions that broke; `late`: the time was over."""
 
-    def __init__(
-        self, request: Request, todo: list[str], results: ResultsFile, say: Callable[[str], None], ahead: bool
-    ):  # fmt: skip
-        self.request, self.todo, self.results, self._say, self.ahead = request, todo, results, say, ahead
+    def __init__(self, request: Request, work: Work, ahead: bool):
+        self.request, self.work, self.ahead = request, work, ahead
         self.until = time.monotonic() + request.seconds
         self.stop, self.late = threading.Event(), False
         self.errors: list[BaseException] = []
         self.players: list[_Player] = []
         self._lock = threading.Lock()
 
-    def work(self, evaluator: Evaluator) -> None:
+    def work_on(self, evaluator: Evaluator) -> None:
         """Run sessions on one evaluator until none is left. In a thread of its own."""
         player = _Player(self, evaluator)
         self.players.append(player)
@@ -120,25 +165,28 @@ class _Bench:
     def next(self, player: _Player) -> str | None:
         """The problem that the player prepared, or the next one, or one that another player only prepares."""
         with self._lock:
-            for one in (player, *self.players):
-                module, one.following = one.following, None
-                if module is not None or (one is player and self.todo):
-                    return module or self.todo.pop(0)
-            return None
+            module, player.following = player.following, None
+            if module is None:
+                module = self.work.take()
+            for one in self.players if module is None else ():
+                if one.following is not None:
+                    module, one.following = one.following, None
+                    break
+            return module
 
     def reserve(self, player: _Player) -> str | None:
         """The problem that the player runs next, unless another one has nothing to do before that."""
         with self._lock:
-            player.following = self.todo.pop(0) if self.todo else None
+            player.following = self.work.take()
             return player.following
 
     def say(self, line: str) -> None:
         with self._lock:
-            self._say(line)
+            self.work.say(line)
 
     def put(self, module: str, row: dict) -> None:
         with self._lock:
-            self.results.put(module, row)
+            self.work.put(module, row)
 
     def look_at_the_clock(self) -> None:
         """Raises TimeIsUp."""
@@ -195,7 +243,7 @@ class _Player:
 
     def _beside(self, module: str) -> Path | None:
         """The path of a session's log. A module in a folder has a / in its name, which becomes %2F."""
-        path = self.bench.results.path
+        path = self.bench.work.path
         return None if path is None else path.with_name(f"{path.name}.{quote(module, safe='')}.session")
 
     def _warm(self) -> None:

@@ -8,8 +8,9 @@ Each module goes the way of `ucutlass.optimize`. On a GPU a row then has `works`
 original's values when it is called, replayed as a CUDA graph, on a stream of its own, under torch.compile and
 torch.export, and after a fresh process has made the module again and put the exported package around it (`reloaded`,
 also without a GPU, where there are programs); and `times`: device time of a call in ms, [median, low, high] of ROUNDS
-calls with a cold L2, taken in turn: eager, torch.compile with max-autotune, and ours. The same command continues a
-file. Failures are rows too.
+calls with a cold L2, taken in turn: eager, torch.compile with max-autotune, and ours. Its autotuning takes minutes a
+module; `--quick` leaves it out. The same command continues a file; without `--quick` it makes the rows again that
+lack it. Failures are rows too.
 """
 
 from __future__ import annotations
@@ -50,6 +51,7 @@ def main(argv: list[str] | None = None) -> int:
     parser.add_argument("--device", default="cuda", help="cuda, or modelled:h200 for a prediction")
     parser.add_argument("--seconds", type=float, default=120.0, help="of searching, for each module")
     parser.add_argument("--trials", type=int, default=24)
+    parser.add_argument("--quick", action="store_true", help="without torch.compile's max-autotune")
     parser.add_argument("--json", type=Path, metavar="OUT")
     parser.add_argument("--reload", nargs=2, metavar=("PACKAGE", "OUT"), help=argparse.SUPPRESS)
     args = parser.parse_args(argv)
@@ -65,12 +67,17 @@ def main(argv: list[str] | None = None) -> int:
         "seconds": args.seconds
     }
     for name in args.modules or MODULES:
-        if name in rows:
+        if name in rows and (args.quick or not lacks_autotune(rows[name])):
             continue
         rows[name] = row_of(name, args)
         print(line(name, rows[name]), flush=True)
         atomic_write.write_results(args.json, about | {"rows": rows})
     return 0 if all("error" not in row for row in rows.values()) else 1
+
+
+def lacks_autotune(row: dict[str, Any]) -> bool:
+    """Whether a row has times, but not those of max-autotune, because it was made by `--quick`."""
+    return "times" in row and not row["times"].keys() & {COMPILED, "compile_refused"}
 
 
 def row_of(name: str, args: argparse.Namespace) -> dict[str, Any]:
@@ -91,7 +98,8 @@ def row_of(name: str, args: argparse.Namespace) -> dict[str, Any]:
         report = fast.report
         row |= {
             "optimize_s": round(time.perf_counter() - began, 1), "kind": report.kind, "class": report.cls,
-            "way": report.way, "ms": report.ms, "pytorch_ms": report.pytorch_ms, "baseline": report.baseline,
+            "way": report.way, "compiled_ms": report.compiled_ms,
+            "ms": report.ms, "pytorch_ms": report.pytorch_ms, "baseline": report.baseline,
             "speedup": report.speedup,
             "bounds_ms": report.bounds_ms, "trials": report.trials, "reason": report.reason,
             "programs": len(report.programs), "stays": dict(Counter(report.pytorch)),
@@ -102,7 +110,7 @@ def row_of(name: str, args: argparse.Namespace) -> dict[str, Any]:
             row["works"]["reloaded"] = reloaded(name, module, fast, inputs)
         if home == "cuda":
             step = "times"
-            row["times"] = timed(module, fast, inputs)
+            row["times"] = timed(module, fast, inputs, autotune=not args.quick)
     except Exception as e:
         row |= {"error": f"{type(e).__name__}: {e}"[:600], "at": step, "where": traceback.format_exc(limit=-2)[-800:]}
     return row
@@ -159,20 +167,21 @@ def _quick(inputs: tuple[Any, ...]) -> contextlib.AbstractContextManager[None]:
 # ---- times ----
 
 
-def timed(module: Any, fast: Any, inputs: tuple[Any, ...]) -> dict[str, Any]:
-    """{way: [median, low, high] in ms}, and {"over_<way>": the ratio of that way's time to ours, the same}."""
+def timed(module: Any, fast: Any, inputs: tuple[Any, ...], autotune: bool = True) -> dict[str, Any]:
+    """{way: [median, low, high] in ms}, and {"over_<way>": the ratio of that way's time to ours, the same}. `autotune`:
+    with torch.compile's max-autotune."""
     import torch
 
     with torch.no_grad():
         calls: dict[str, Callable[[], Any]] = {EAGER: lambda: module(*inputs), OURS: lambda: fast(*inputs)}
-        compiled = torch.compile(module, mode="max-autotune-no-cudagraphs")
-        try:
-            compiled(*inputs)
-            calls[COMPILED] = lambda: compiled(*inputs)
-        except Exception as e:
-            refused = f"{type(e).__name__}: {e}"[:300]
-        else:
-            refused = ""
+        refused = ""
+        if autotune:
+            compiled = torch.compile(module, mode="max-autotune-no-cudagraphs")
+            try:
+                compiled(*inputs)
+                calls[COMPILED] = lambda: compiled(*inputs)
+            except Exception as e:
+                refused = f"{type(e).__name__}: {e}"[:300]
         timer = Timer()
         for call in calls.values():
             for _ in range(3):

@@ -20,6 +20,8 @@ METHOD = "CUDA events less their own time, L2 flushed, launches queued behind a 
 # not queued by then (many launches, a busy host) is timed again behind a longer hold.
 HOLD_CYCLES = 500_000
 LONGEST_HOLD = 32 * HOLD_CYCLES
+CYCLES_A_SECOND = 2e9
+MARGIN = 3  # the hold is so many times what queueing took the last time
 MOST_SETS, LARGE_SET = 4, 1 << 30
 MOST_OVERHEAD_MS = 0.008  # a larger "time of the events themselves" comes from a disturbed machine and is ignored
 
@@ -56,8 +58,10 @@ class Timer:
             before()
             self._flush.fill_(1)
             self._torch.cuda._sleep(hold)
+            began = time.perf_counter()
             self._start.record()
             call()
+            queueing = time.perf_counter() - began
             ahead = not self._start.query()
             self._end.record()
             self._torch.cuda.synchronize()
@@ -65,7 +69,7 @@ class Timer:
                 break
             hold *= 4
         if ahead:
-            self._hold = hold
+            self._hold = next_hold(hold, queueing)
         return self._start.elapsed_time(self._end)
 
     def overhead(self, repeats: int = 15) -> float:
@@ -94,6 +98,12 @@ class Timer:
         call()
         self._torch.cuda.synchronize()
         return (time.perf_counter() - t) * 1e3
+
+
+def next_hold(hold: int, queueing: float) -> int:
+    """Cycles to hold the stream before the next call, after one that was queued in time behind `hold` cycles.
+    `queueing`: the seconds that it took. One call on a busy host does not make every later one wait longer."""
+    return min(hold, max(HOLD_CYCLES, round(MARGIN * queueing * CYCLES_A_SECOND)))
 
 
 def input_sets(bytes_: int) -> int:

@@ -171,7 +171,7 @@ _reading = Lock()
 
 @lru_cache(maxsize=4)
 def _committed(hardware: str, sms: int) -> Memory:
-    paths = [p for p in sorted(RESULTS.glob("*.json")) if f"-{hardware}-" in p.name]
+    paths = [p for kind in _READERS for p in sorted(RESULTS.glob(f"{kind}*-{hardware}-*.json"))]
     key = content_key(__doc__, str(sms), *(f"{p.name} {p.stat().st_size} {p.stat().st_mtime_ns}" for p in paths))
     aside = default_root() / "memory" / f"{hardware}-{key[:24]}.jsonl"
     if aside.exists():
@@ -187,11 +187,8 @@ def _gathered(paths: list[Path], sms: int) -> Memory:
     memory = Memory()
     for path in paths:
         with contextlib.suppress(OSError, ValueError, KeyError, TypeError):
-            results = json.loads(path.read_text(encoding="utf-8"))
-            if path.name.startswith("bench"):
-                _of_bench(results, memory, sms)
-            elif path.name.startswith("suite59"):
-                _of_suite(results, memory, sms)
+            read = next(read for kind, read in _READERS.items() if path.name.startswith(kind))
+            read(json.loads(path.read_text(encoding="utf-8")), memory, sms)
     return Memory(_fastest(memory.won), memory.outcomes)
 
 
@@ -249,6 +246,9 @@ def _of_suite(results: dict, memory: Memory, sms: int) -> None:
             entry = won(row["id"], row["class"], row["backend"], path.read_text(encoding="utf-8"), row["ms"], sms)
             if entry is not None:
                 memory.won.append(entry)
+
+
+_READERS = {"bench": _of_bench, "suite59": _of_suite}  # by the beginning of a results file's name
 
 
 def outcomes(trials: list[tuple[str, float | None, float | None]], where: str, cls: str) -> list[Outcome]:

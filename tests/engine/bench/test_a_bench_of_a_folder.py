@@ -105,9 +105,11 @@ def test_with_several_sessions_on_a_gpu_nothing_is_prepared_ahead(folder, tmp_pa
 
 
 def test_predicted_sessions_side_by_side_share_this_machines_memory():
-    many = registry.several("modelled:h200", "2", 2)
-    assert len(many) == len({id(one.machine) for one in many}) == 4
+    many = registry.several("modelled:h200", 2)
+    assert len(many) == len({id(one.machine) for one in many}) == 2
     assert len({id(one.machine.room) for one in many}) == 1 and many[0].machine.room.total > 0
+    part = registry.several("modelled:h200", 1, share=4)[0].machine.room
+    assert part.total <= many[0].machine.room.total / 4, "of four processes each has a part"
     assert registry.get("modelled:h200").machine.room is None
 
 
@@ -165,7 +167,7 @@ def test_the_command_runs_a_folder_to_its_end(folder, tmp_path, capsys, monkeypa
     command = ["bench", str(folder), "--device", "modelled:h200", "--class", "f16", "--trials", "3", "--at-once", "2"]
     command += ["--session-seconds", "600", "--compile-ways", "compile,compile_tf32", "--json", str(out)]
     assert main(command) == 0
-    assert several == [("modelled:h200", "1", 2)] and "level3/1_MLP" in capsys.readouterr().out
+    assert several == [("modelled:h200", 2)] and "level3/1_MLP" in capsys.readouterr().out
     sessions = json.loads(out.read_text())["about"]["sessions"]
     assert sessions["compile"] and sessions["compile_ways"] == ["compile", "compile_tf32"]
     assert (sessions["search_seconds"], sessions["compile_seconds"]) == (600.0, 90.0)

@@ -63,6 +63,14 @@ def test_each_module_is_a_row_and_a_failure_names_its_step(modules, tmp_path, ca
     assert torch.allclose(theirs, module(*inputs), atol=1e-2), "the module is made again with the same weights"
 
 
+def test_a_row_without_max_autotune_is_made_again_when_it_is_asked_for():
+    eager, best = {"eager": [1.0, 1.0, 1.0]}, {"compile_max": [0.5, 0.5, 0.5]}
+    assert real_modules.lacks_autotune({"times": eager})
+    assert not real_modules.lacks_autotune({"times": eager | best})
+    assert not real_modules.lacks_autotune({"times": eager | {"compile_refused": "it does not compile"}})
+    assert not real_modules.lacks_autotune({"error": "no memory", "at": "works"}), "a failure stays a failure"
+
+
 @pytest.mark.parametrize("name", packages.MODULES)
 def test_a_module_of_a_package_is_made_in_its_type(name):
     real = packages.MODULES[name]

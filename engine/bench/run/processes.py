@@ -1,0 +1,187 @@
+"""A bench on several GPUs of one machine: a process for each GPU, and one line of problems for all of them.
+
+One Python interpreter cannot keep several lanes busy: on four H200s a bench in one process was 2.2 times as fast as on
+one (engine/results, scaling-suite59). A process takes the next problem whenever it can begin a session
+(engine.bench.run.gpu_main), on its GPU and on an equal part of the cores; rows and lines come back here. The logs of
+sessions that are cut lie beside the results file, so that any process continues them.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import signal
+import subprocess
+import sys
+import threading
+from collections.abc import Callable, Sequence
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+from engine.bench.run import runner
+from engine.bench.run.request import Request
+from engine.bench.run.results_file import ResultsFile
+
+END_SECONDS = 60.0  # for the sessions of a process to end after a signal
+
+
+class ProcessLost(RuntimeError):
+    """The process of a GPU ended before its work did; the message says which, and where its error is."""
+
+
+def run(
+    request: Request, gpus: Sequence[str], out: Path | None, say: Callable[[str], None], at_once: int = 1
+) -> ResultsFile:
+    """As runner.run, on several GPUs. `gpus`: their names, as CUDA_VISIBLE_DEVICES has them; "" for a predicted device.
+    What a process that is lost did not end goes to the others. Raises BadResults, BadSpec, OSError, and ProcessLost if
+    some work is left."""
+    results = ResultsFile(out, request.settings)
+    line = Line(runner.todo(request, results, 2), results, {"gpus": len(gpus)} | runner.about_sessions(at_once), say)
+    begins = [
+        {"request": _plain(request), "at_once": at_once, "cores": cores, "share": len(gpus), "out": out and str(out)}
+        for cores in parts(sorted(os.sched_getaffinity(0)), len(gpus))
+    ]
+    players = [Player(line, gpu, begin) for gpu, begin in zip(gpus, begins, strict=True)]
+    try:
+        for player in players:
+            player.thread.start()
+        for player in players:
+            player.thread.join()
+    finally:
+        for player in players:
+            player.end()
+        results.write()
+    if line.errors:
+        raise line.errors[0]
+    if line.todo and not line.late:
+        raise ProcessLost(f"{line.lost[0] if line.lost else 'a process ended early'}; its error is above")
+    if line.late:
+        say(f"stopped after {request.seconds:.0f} s; the same command continues")
+    return results
+
+
+def parts(cores: Sequence[int], many: int) -> list[list[int]]:
+    """The cores of each of several processes: equal blocks, or all of them for each if there are fewer than
+    processes."""
+    size = len(cores) // many
+    return [list(cores[i * size : (i + 1) * size] or cores) for i in range(many)]
+
+
+def _plain(request: Request) -> dict[str, Any]:
+    """A request as JSON values; gpu_main makes it again."""
+    plain = {name: getattr(request, name) for name in ("seconds", "search_seconds")}
+    return plain | {
+        "problems": dict(request.problems), "fields": dict(request.fields), "folder": str(request.folder),
+        "compiling": asdict(request.compiling),
+    }  # fmt: skip
+
+
+class Line:
+    """The problems that wait, for the threads of all processes. `about`: of the whole bench; each process tells about
+    its machine; `late`: the time was over; `lost`: processes that ended early, in words."""
+
+    def __init__(
+        self, todo: list[str], results: ResultsFile, about: dict[str, Any], say: Callable[[str], None]
+    ):  # fmt: skip
+        self.todo, self.results, self._about, self._say = todo, results, about, say
+        self.late, self.lost = False, []
+        self.errors: list[Exception] = []
+        self._lock = threading.Lock()
+
+    def describe(self, machine: dict[str, Any]) -> None:
+        with self._lock:
+            self.results.about |= machine | self._about
+
+    def take(self) -> str | None:
+        with self._lock:
+            return self.todo.pop(0) if self.todo else None
+
+    def put(self, module: str, row: dict) -> None:
+        with self._lock:
+            self.results.put(module, row)
+
+    def say(self, text: str) -> None:
+        with self._lock:
+            self._say(text)
+
+    def end_with(self, error: Exception) -> None:
+        """Begin nothing more."""
+        with self._lock:
+            self.todo.clear()
+            self.errors.append(error)
+
+    def give_back(self, modules: set[str], why: str) -> None:
+        """Problems of a process that was lost, first in the line again."""
+        with self._lock:
+            self.todo[:0] = sorted(modules)
+            self.lost.append(why)
+
+
+class Player:
+    """One GPU's process, and the thread that serves it. `begin`: its first message."""
+
+    def __init__(self, line: Line, gpu: str, begin: dict[str, Any]):
+        self.line, self.gpu, self._begin = line, gpu, begin
+        self.thread = threading.Thread(target=self._serve, daemon=True, name=f"bench on GPU {gpu}")
+        self._open: set[str] = set()
+        self._process: subprocess.Popen | None = None
+
+    def _serve(self) -> None:
+        chosen = {"CUDA_VISIBLE_DEVICES": self.gpu, "CUDA_DEVICE_ORDER": "PCI_BUS_ID"} if self.gpu else {}
+        process = self._process = subprocess.Popen(
+            [sys.executable, "-m", "engine.bench.run.gpu_main"], env=os.environ | chosen, stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE, start_new_session=True,
+        )  # fmt: skip
+        try:
+            self._send(self._begin)
+            for text in process.stdout:
+                if text.endswith(b"\n"):  # else it ended within a message
+                    self._on(json.loads(text))
+        except Exception as e:  # of the results file, or of who reads the lines: the bench ends with it
+            self.line.end_with(e)
+            process.kill()
+        status = process.wait()
+        if status and not self.line.late and not self.line.errors:
+            how = f"signal {-status}" if status < 0 else f"status {status}"
+            why = f"the process of {f'GPU {self.gpu}' if self.gpu else 'a predicted GPU'} ended with {how}"
+            self.line.give_back(self._open, why)
+            self.line.say(f"{why}; what it did not end goes to the others")
+
+    def _on(self, message: dict[str, Any]) -> None:
+        """One message of the process: see gpu_main."""
+        match message["of"]:
+            case "take":
+                module = self.line.take()
+                if module is not None:
+                    self._open.add(module)
+                self._send({"module": module})
+            case "row":
+                self.line.put(message["module"], message["row"])
+                self._open.discard(message["module"])
+            case "say":
+                self.line.say(message["line"])
+            case "about":
+                self.line.describe(message["about"])
+            case "late":
+                self.line.late = True
+
+    def _send(self, message: dict[str, Any]) -> None:
+        with contextlib.suppress(BrokenPipeError):  # it has ended, and its status says how
+            self._process.stdin.write(json.dumps(message).encode() + b"\n")
+            self._process.stdin.flush()
+
+    def end(self) -> None:
+        """End the process, which closes its sessions' logs before."""
+        process = self._process
+        if process is None:
+            return
+        if process.poll() is None:
+            process.send_signal(signal.SIGINT)
+            try:
+                process.wait(END_SECONDS)
+            except subprocess.TimeoutExpired:
+                process.kill()
+        if self.thread.is_alive():
+            self.thread.join(END_SECONDS)
