@@ -10,7 +10,7 @@ import zipfile
 from pathlib import Path
 
 ROOMS = ("dsl", "sol", "engine")
-OURS, RECORDED = "engine/python", "engine/results"  # this package; results, of which no session reads the data
+OURS, RECORDED = "engine/python", "engine/results"  # this package; results: sessions read what they come to
 HERE = Path(__file__).resolve().parent
 _shipped = importlib.util.spec_from_file_location("_wheel", HERE.parent / "export" / "shipped" / "wheel.py")
 wheel = importlib.util.module_from_spec(_shipped)  # of exported packages

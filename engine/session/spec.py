@@ -32,6 +32,7 @@ CLASSES = get_args(Class)
 MAX_SOURCE = 200_000  # characters: the largest KernelBench module has 12,000
 MAX_TRIALS = 1000
 MAX_SEED = 2**63 - 1
+MOST_RAISED = 300  # characters of what an option's validator says
 ARCH = "sm_90a"  # programs are written for it: no time may be predicted for another chip
 _ENDPOINT = re.compile(r"https://[^\s@?#\x00-\x1f]{1,180}")
 _MODEL = re.compile(r"[\x21-\x7e]{1,200}")
@@ -308,6 +309,9 @@ def _option_error(strategy: type[Strategy], error: ValidationError) -> _BadOptio
         return _BadOption(f"strategy {strategy.name} has no option {short(name)}; {has}", fix("options"))
     option = known[name]
     values = _option_values(option)
+    raised = first.get("ctx", {}).get("error")
+    if isinstance(raised, ValueError):  # of the option's own validator, which says more than its kind
+        values = f"{values}; {' '.join(str(raised).split())[:MOST_RAISED]}"
     example = f"Write for example {json.dumps({name: option['default']})}, or leave {name} out."
     return _BadOption(f"{name}: {values} ({option['about']})", f"{name} takes {values}. {example}")
 
@@ -319,6 +323,8 @@ def _option_values(option: dict[str, Any]) -> str:
         return f"one of {', '.join(map(str, option['choices']))}"
     if option["kind"] in ("text", "list"):
         return f"a {option['kind']}"
+    if option["kind"] == "flag":
+        return "true or false"
     return "a whole number" + (f" from {low}" if low is not None else "") + (f" to {high}" if high is not None else "")
 
 

@@ -21,6 +21,9 @@ class Diagnosis:
     help: str = ""
 
 
+CANNOT_RUN = ("needs_gpu", "no_compiler")  # codes of a kernel without a verdict
+
+
 @dataclass(frozen=True)
 class Finished:
     """A trial that ended. `ms` is None if it failed, and for a kernel with a verdict and no time (`untimed`, `code`
@@ -64,6 +67,12 @@ class Finished:
     evidence: tuple[dict[str, Any], ...] = ()
     untimed: bool = False
     state: State | None = field(default=None, compare=False, repr=False)
+
+    @property
+    def cannot_run_here(self) -> bool:
+        """Return True for a kernel that this machine cannot run, so that nothing was verified. Another one that is
+        written for the same GPU ends in the same way."""
+        return self.untimed and self.code in CANNOT_RUN
 
     @property
     def part(self) -> float:

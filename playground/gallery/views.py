@@ -1,8 +1,9 @@
 """The gallery's pages. `boot` is the one object that a page's script reads.
 
 gallery.html      cards, worth = playground.gallery.cards.Card; devices, classes = of the cards; suite = as
-                  playground.gallery.suite.summary gives it; studies = static/data/studies.json;
-                  boot = {recordings: {problem of the suite: id of a recording of the same module}}
+                  playground.gallery.suite.summary gives it; studies = static/data/studies.json; shapes =
+                  static/data/shape_groups.json or None; boot = {recordings: {problem of the suite: id of a recording
+                  of the same module}}
 compare.html      as playground.gallery.compare.context has it, boot = {compared: [{letter, id}]}; without two sessions
                   links = {a, b} and error, and of one session other = its name, recorded = sessions, boot = {other}
 problem.html      problem = playground.gallery.suite.Problem; recordings = sessions of the same module; classes =
@@ -30,6 +31,7 @@ from playground.models import Session
 from playground.views import find, private
 
 STUDIES = conf.ROOT / "static" / "data" / "studies.json"  # by hand: what the studies published, and ours beside it
+SHAPES = conf.ROOT / "static" / "data" / "shape_groups.json"  # by engine.bench.report.shape_groups
 
 
 @require_safe
@@ -42,6 +44,7 @@ def gallery(request: HttpRequest) -> HttpResponse:
     context["classes"] = [(cls, class_name(cls)) for cls in sorted({cls for card in shown for cls in card.classes})]
     context["suite"] = suite.summary(request.GET.get("class", ""))
     context["studies"] = json.loads(STUDIES.read_text(encoding="utf-8"))
+    context["shapes"] = json.loads(SHAPES.read_text(encoding="utf-8")) if SHAPES.exists() else None
     return render(request, "gallery.html", context)
 
 

@@ -27,6 +27,9 @@ def test_a_reader_finds_every_part_of_the_study_or_why_it_is_empty(app, open_pag
     assert "Best: tile_m" in effects and "evaluated" in effects
     assert "a prediction does not vary" in part(page, "Spread").inner_text()
     assert "The plan answers: template" in part(page, "Back to the plan").inner_text()
+    shapes = part(page, "Group of shapes")
+    assert "one shape of its module" in shapes.inner_text()
+    assert shapes.get_by_role("link", name="the gallery").get_attribute("href") == "/gallery#shapes"
     search.get_by_role("button", name="trial 2").click()
     assert "trial=2" in page.url
     page.get_by_role("button", name="Round 2").click()

@@ -51,3 +51,20 @@ def test_what_is_no_spec_is_refused_by_name(text, field):
     with pytest.raises(BadSpec) as caught:
         SessionSpec.from_json(text)
     assert caught.value.field == field
+
+
+@pytest.mark.parametrize(
+    ("strategy", "options", "words"),
+    [
+        ("two_stage", {"preset": "junk"}, "preset: a text; preset holds no template and configurations: no JSON"),
+        ("two_stage", {"preset": "[" * 5000}, "preset holds no template and configurations"),
+        ("two_stage", {"profile": "maybe"}, "profile: true or false"),
+        ("optiml", {"judge": 7}, "judge: true or false"),
+        ("optiml", {"depth": None}, "depth: a whole number from 1 to 32"),
+        ("cutegen", {"form": "cuda"}, "form: one of kernel, program"),
+    ],
+)
+def test_an_option_of_the_wrong_kind_is_refused_with_what_it_takes(strategy, options, words):
+    with pytest.raises(BadSpec) as e:
+        SessionSpec(title="x", source="y", strategy=strategy, options=options, device="modelled:h200")
+    assert words in str(e.value) and len(str(e.value)) < 700

@@ -16,6 +16,7 @@ from engine.bench.compare import models, proposals, report, work
 from engine.bench.compare.arguments import DEFAULT_PROBLEMS
 from engine.bench.compare.request import BadRequest, Cell, Request, arm
 from engine.bench.compare.results import Results
+from engine.devices import SessionRefused
 from engine.llm import handler
 from engine.llm.settings import Settings
 
@@ -36,7 +37,12 @@ def run(args: argparse.Namespace) -> bool:
     if rehearsed and args.proposals:
         about["proposals"] = proposals.checked(Path(args.proposals), request.problems)
     say = functools.partial(print, flush=True)
-    results = compare(request, None if rehearsed else settings, out, args.jobs, say, about)
+    if args.jobs < 0:
+        raise BadRequest(f"--jobs {args.jobs} is too small; write a whole number, 0 for as many as there are cores")
+    try:
+        results = compare(request, None if rehearsed else settings, out, args.jobs, say, about)
+    except SessionRefused as e:  # of the device: a problem that cannot be opened ends its sessions alone
+        raise BadRequest(f"--device {args.device}: {e.reason}") from None
     if out is None:
         print(report.markdown(results.about, list(results.rows.values())))
     else:

@@ -64,9 +64,11 @@ def checked(path: Path, problems: Sequence[str]) -> dict[str, str]:
     """{file, sha256} of a committed distribution, from which the rehearsal still draws. Raises OtherProposals."""
     try:
         committed = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError) as e:
-        raise OtherProposals(f"{path} cannot be read ({e}); write one: {HOW}") from None
-    if lacking := [p for p in problems if p not in committed["problems"]]:
+        known = {name: committed[name] for name in ("problems", "class", "hardware")}
+    except (OSError, ValueError, KeyError, TypeError) as e:
+        why = getattr(e, "strerror", None) or "it holds no proposals"
+        raise OtherProposals(f"{path} cannot be read: {why}; write one: {HOW}") from None
+    if lacking := [p for p in problems if p not in known["problems"]]:
         raise OtherProposals(f"{path.name} has no proposals for {', '.join(lacking)}; write a new one: {HOW}")
     now = distribution(problems, committed["class"], committed["hardware"])
     same = {name: value for name, value in committed.items() if name not in ("date", "problems")}

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from engine.bench.compare.arguments import DEFAULT_PROBLEMS, ORDERS
-from engine.session.spec import BadSpec, SessionSpec
+from engine.session.spec import MAX_SEED, BadSpec, SessionSpec
 from engine.strategies import registry
 from engine.suite.cases import PROBLEMS
 
@@ -103,10 +103,9 @@ class Request:
             raise BadRequest("name at least one strategy, and each arm once: --strategies planner,flat")
         if self.order not in ORDERS:
             raise BadRequest(f"--order takes {', '.join(ORDERS)}, not {self.order!r}")
+        self._check_numbers()
         if missing := [p for p in self.problems if not (self.folder / f"{p}.py").is_file()]:
             raise BadRequest(f"there is no problem {missing[0]!r}; `python -m engine problems` lists them")
-        if wrong := [s for s in self.skills if not 0 <= s <= 1]:
-            raise BadRequest(f"--skills {wrong[0]:g} is no share; write numbers from 0 to 1")
         for a in self.arms:
             if a.memory and a.memory not in names[: names.index(a.name)]:
                 raise BadRequest(f"the arm {a.name} takes its memory from {a.memory!r}, which is no earlier arm")
@@ -114,6 +113,19 @@ class Request:
                 self.spec(Cell(a.name, self.problems[0], None, 0))
             except BadSpec as e:
                 raise BadRequest(f"{a.name}: {e}") from None
+
+    def _check_numbers(self) -> None:
+        """Raises BadRequest for budgets, skills, seeds and problems with which nothing could be compared."""
+        for name, number, least in (("trials", self.trials, 1), ("tokens", self.tokens, 1), ("window", self.window, 0)):
+            if number < least:
+                raise BadRequest(f"--{name} {number} is too small; write a whole number from {least}")
+        for name, values in (("--skills", self.skills), ("--seeds", self.seeds), ("problems", self.problems)):
+            if not values or len(set(values)) != len(values):
+                raise BadRequest(f"{name}: name at least one, and each once")
+        if wrong := [s for s in self.skills if not 0 <= s <= 1]:
+            raise BadRequest(f"--skills {wrong[0]:g} is no share; write numbers from 0 to 1")
+        if wrong := [s for s in self.seeds if not 0 <= s <= MAX_SEED]:
+            raise BadRequest(f"--seeds {wrong[0]} is no seed; write whole numbers from 0 to {MAX_SEED}")
 
     def arm(self, name: str) -> Arm:
         return next(a for a in self.arms if a.name == name)

@@ -75,6 +75,7 @@ class Evolution:
             for regeneration in range(1 + self.options.regenerations):
                 trial = yield from self._write(depth, regeneration, facts)
                 numbers.append(trial.number)
+                _check_that_it_runs(trial)
                 trial = yield from self._mend(depth, trial, numbers, regeneration)
                 if passes(trial) or self.writer.stop:
                     break
@@ -119,6 +120,7 @@ class Evolution:
             }  # fmt: skip
             trial = yield from self._attempt("fix", trial, facts)
             numbers.append(trial.number)
+            _check_that_it_runs(trial)
         if not passes(trial) and not self.writer.stop:
             step = "regenerate" if regeneration < o.regenerations else "leave out"
             yield from self._debug(depth, trial, step, None, regeneration)
@@ -227,6 +229,12 @@ class Evolution:
                 "regeneration": regeneration, "words": clip(prompt_facts.words(trial), WORDS),
             },
         )  # fmt: skip
+
+
+def _check_that_it_runs(trial: Finished) -> None:
+    """Raises Over for a kernel that this machine cannot run: a model has nothing to mend in it."""
+    if trial.cannot_run_here:
+        raise Over(f"Trial {trial.number} cannot run on this machine, so nothing evolves: {trial.reason.rstrip('.')}.")
 
 
 def _step(trial: Finished) -> str:

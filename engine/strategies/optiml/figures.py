@@ -20,6 +20,7 @@ UNITS = {
     "instructions": "in the machine code",
 }  # fmt: skip
 THREADS_SM, BLOCKS_SM, WARP = 2048, 32, 32  # of Hopper (sm_90)
+_STEPS = ((1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k"))
 RESERVED = 1024  # bytes of shared memory that the system keeps for each block
 REGISTERS_AT_ONCE = 256  # registers of a warp are allocated in such pieces
 NO_STAGES = "no model prices the work of a raw kernel, and no profiler counted it"
@@ -86,3 +87,14 @@ def _resident(registers: int, threads: int, shared: int, hardware: Hardware) -> 
         hardware.shared_sm // (shared + RESERVED),
     )  # fmt: skip
     return max(1, blocks) * warps * WARP / THREADS_SM  # it ran, so one block fits
+
+
+def in_words(name: str, value: float) -> str:
+    """A figure for a prompt and for a person: 58.7 MB, 8.59 GFLOP, 0.0337 ms."""
+    unit = UNITS[name]
+    if name == "instructions":
+        return f"{value:,.0f} {unit}"
+    if name not in ("memory", "compute"):
+        return f"{value:.4g} {unit}"
+    size, prefix = next((step for step in _STEPS if value >= step[0]), (1.0, ""))
+    return f"{value / size:.4g} {prefix}{'B' if name == 'memory' else unit}"

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 from engine.strategies.api import Finished, Show, Try, Verb
 from engine.strategies.optiml import guardrail
 from engine.strategies.optiml.replies import Proposal, Proposals
-from engine.strategies.writing import FIRST, Writer
+from engine.strategies.writing import FIRST, Over, Writer
 
 if TYPE_CHECKING:
     from engine.strategies.optiml.options import OptimlOptions
@@ -76,6 +76,9 @@ class Mixture:
                 self._trials.setdefault(-1 if chosen is None else chosen, []).append(last.number)
             if guardrail.rule(last, None).right:
                 return last
+            if last.cannot_run_here:  # nor could another one
+                why = last.reason.rstrip(".")
+                raise Over(f"Trial {last.number} cannot run on this machine, so there is no tree: {why}.")
         return None
 
     def _write(

@@ -217,7 +217,7 @@ class Search:
     def _known(self, node: Node) -> list[str]:
         """Lines for the judge: the figures of the candidate, and its stages by the model of the GPU."""
         own, trial = self.figures[node.number], self.trials[node.number]
-        lines = [f"{name}: {own.values[name]:.6g} {figures.UNITS[name]}" for name in own.values]
+        lines = [f"{name}: {figures.in_words(name, value)}" for name, value in own.values.items()]
         lines += [f"{name}: not known, because {why}" for name, why in own.missing.items()]
         if self.options.profile:
             lines += [f"stage {stage_in_words(stage)}" for stage in trial.stages[:8]]

@@ -36,6 +36,7 @@ from sol.triage import Outcome
 
 ROOT = Path(__file__).resolve().parents[3]
 RESULTS = ROOT / "engine/results"
+GATHERED = Path(__file__).with_name("gathered")  # what `committed` makes of RESULTS; its test writes it
 PROGRAMS = ROOT / "dsl/examples/suite59"
 # Words of structures whose kernel was rewritten after the results in engine/results: ignore the speedups recorded
 # before. None now. Empty this when they are measured again.
@@ -159,8 +160,9 @@ def _fastest(entries: Iterable[Won]) -> list[Won]:
 
 
 def committed(hardware: str, sms: int) -> Memory:
-    """The repository's memory, which is the same on every machine and read-only. Reading programs takes seconds, so the
-    result is cached beside the builds, and sessions that start together wait for the first of them. An engine reads it
+    """The repository's memory, which is the same on every machine and read-only. Reading programs takes seconds, so
+    what it comes to is in the repository, too, in a file named by the results that it is of. For other results it is
+    made once and kept beside the builds; sessions that start together wait for the first of them. An engine reads it
     before its first session (`known` is for sessions)."""
     with _reading:
         return _committed(hardware, sms)
@@ -172,9 +174,14 @@ _reading = Lock()
 @lru_cache(maxsize=4)
 def _committed(hardware: str, sms: int) -> Memory:
     paths = [p for kind in _READERS for p in sorted(RESULTS.glob(f"{kind}*-{hardware}-*.json"))]
-    key = content_key(__doc__, str(sms), *(f"{p.name} {p.stat().st_size} {p.stat().st_mtime_ns}" for p in paths))
-    aside = default_root() / "memory" / f"{hardware}-{key[:24]}.jsonl"
-    if aside.exists():
+    name = f"{hardware}-{content_key(str(sms), *(p.read_bytes() for p in paths))[:24]}.jsonl"
+    aside = default_root() / "memory" / name
+    gathered = (
+        [GATHERED / name] if paths else sorted(GATHERED.glob(f"{hardware}-*.jsonl"))
+    )  # the package has no results
+    if gathered and gathered[0].exists():
+        memory = _lines(gathered[0])
+    elif aside.exists():
         memory = _lines(aside)
     else:
         memory = _gathered(paths, sms)

@@ -1,6 +1,8 @@
 """Experiments with search policies: arms are data, proposals are fixed before the runs, recorded logs need no run."""
 
 import json
+import threading
+from pathlib import Path
 
 import pytest
 
@@ -10,6 +12,8 @@ from engine.bench.compare.request import Arm, BadRequest, Request
 from engine.bench.studies.experiments import arms, recorded, report
 from engine.bench.studies.experiments.__main__ import main
 from engine.llm.rehearse import player
+from engine.llm.rehearse.player import Player
+from engine.llm.rehearse.server import Rehearsal
 from sol.budget import STUDY
 from tests.engine.bench.compare.rows import session, trial
 
@@ -114,3 +118,40 @@ def test_headings_of_rehearsed_experiments_say_so_and_absent_arms_are_named():
 def test_a_comparison_of_nothing_that_exists_is_refused_in_one_line(capsys):
     assert engine(["compare", "--strategies", "nobody"]) == 2
     assert capsys.readouterr().err.startswith("error: there is no strategy 'nobody'")
+
+
+def test_a_model_of_the_environment_answers_the_same_command_and_its_headings_name_it(tmp_path, monkeypatch, capsys):
+    """A server that speaks chat completions stands for the model."""
+    server = Rehearsal(("127.0.0.1", 0), Player())
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    for name, value in {"OPENAI_BASE_URL": server.url, "OPENAI_API_KEY": "none", "UCUTLASS_MODEL": "a-model"}.items():
+        monkeypatch.setenv(name, value)
+    monkeypatch.setenv("UCUTLASS_VAR", str(tmp_path))
+    out = tmp_path / "x.json"
+    try:
+        argv = ["--only", "template", "--problems", "low_rank_linear", "--seeds", "0", "--json", str(out)]
+        assert main(argv) == 0
+    finally:
+        server.shutdown()
+        server.server_close()
+    results = json.loads(out.read_text())
+    one = results["led"]["template"]
+    assert one["model"] == "a-model" and one["kind"] == "predicted" and one["sessions"] == 2 and not one["proposals"]
+    assert set(one["arms"]) == {"two stages", "direct rewriting"} and (tmp_path / one["rows"]).name.endswith(
+        "-led.json"
+    )
+    text = out.with_suffix(".md").read_text()
+    assert "direct rewriting (a-model, predicted)" in text and "another model" in text
+    assert "rehearsed, predicted" not in text and "skills" not in text.partition("## With a language model")[2]
+
+
+@pytest.mark.skipif(Path("/dev/nvidiactl").exists(), reason="there is a GPU")
+def test_without_a_gpu_or_a_model_the_command_says_what_is_missing(tmp_path, monkeypatch, capsys):
+    newest = max(recorded.RESULTS.glob("proposals-*.json"))
+    monkeypatch.setattr(proposals, "checked", lambda path, problems: {"file": path.name, "sha256": "0" * 64})
+    argv = ["--only", "template", "--json", str(tmp_path / "x.json"), "--device", "cuda"]
+    assert main([*argv, "--proposals", str(newest)]) == 2
+    assert "error: --device cuda: there is no NVIDIA GPU here" in capsys.readouterr().err
+    with pytest.raises(SystemExit):
+        main(argv)
+    assert "--proposals FILE for experiments with the rehearsal" in capsys.readouterr().err

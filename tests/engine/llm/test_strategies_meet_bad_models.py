@@ -1,6 +1,7 @@
 """Every strategy finishes a session against every bad model: the budget holds, and each bad reply is a failed attempt
 with a reason or a turn that says what was wrong."""
 
+import itertools
 import json
 
 import pytest
@@ -71,3 +72,33 @@ def test_a_good_model_over_http_has_a_right_program(name, server, tmp_path):
     assert [e for e in of(log, events.TrialJudged) if e.verdict == "clean"]
     answered = [e for e in of(log, events.Answered) if e.verb == "ask"]
     assert all(e.tokens and e.model for e in answered)
+
+
+LATE = {
+    "optiml": {"evaluations": 4, "proposals": 2}, "two_stage": {"rounds": 2, "templates": 2, "evaluations": 2},
+    "cutegen": {"depths": 3, "fixes": 1, "regenerations": 1},
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("form", ["program", "kernel"])
+@pytest.mark.parametrize("name", LATE)
+@pytest.mark.parametrize("bad", ["wrong code", "half a stream", "2 MB of text", "500", "an unoffered tool"])
+def test_a_model_whose_every_other_reply_is_bad_spoils_no_session(form, name, bad, server, tmp_path):
+    player, replies, spoil = Player(), itertools.count(), BAD[bad]()
+
+    def alternating(x):
+        reply = player.reply("\n".join(m["content"] for m in x.body["messages"]))
+        (spoil if next(replies) % 2 else says(reply))(x)
+
+    server.usual, kind = alternating, registry.available()[name]
+    strategy = kind(kind.Options(form=form, **LATE[name]))
+    searching = Searching(strategy, handlers={"ask": models_of(server, tmp_path)}, trials=6)
+    log = searching.run()
+    assert len(of(log, events.TrialProposed)) == len([e for e in log if isinstance(e, events.ENDS)]) <= 6
+    assert searching.reason and all(e.reason for e in of(log, events.TrialFailed))
+    asked = [e.path for e in of(log, events.Asked) if e.verb == "ask"]
+    assert asked == [e.path for e in of(log, events.Answered) if e.verb == "ask"]
+    if name == "optiml":
+        right = {e.trial: e.ms for e in of(log, events.TrialJudged) if e.verdict in ("clean", "minor")}
+        nodes = [e.facts for e in of(log, events.Shown) if e.topic == "node"]
+        assert not nodes or nodes[-1]["incumbent"] in (None, min(right, key=right.get, default=None))

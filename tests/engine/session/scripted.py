@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterable, Sequence
 from functools import cache
 
 from engine.devices import Problem, TrialError
+from engine.evaluate.integrity.kernel_trial import Untimed
 from engine.executors import Executor
 from engine.session import events
 from engine.session.journal import Journal
@@ -96,6 +97,15 @@ class KernelDevice(CountingDevice):
 
     def quick(self, candidates, baseline):
         return [number(c.text, "quick") % 1000 / 1000 for c in candidates]
+
+
+class NoGpu(KernelDevice):
+    """Compiles kernels and can run none."""
+
+    def validate(self, candidate):
+        if candidate.form == "kernel":
+            raise Untimed("validate", "needs_gpu", "compiled, and not run: there is no GPU here")
+        return super().validate(candidate)
 
 
 @cache

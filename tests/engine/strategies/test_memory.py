@@ -1,6 +1,7 @@
 """What won on one problem begins a similar one; how far a structure's promises held orders the structures."""
 
 import json
+import os
 import time
 from concurrent.futures import ThreadPoolExecutor
 
@@ -118,6 +119,7 @@ def test_a_benchs_session_in_regions_tells_what_won_in_each_region_by_the_time_o
 def test_a_measured_session_teaches_the_next(tmp_path, monkeypatch):
     monkeypatch.setenv("UCUTLASS_CACHE", str(tmp_path))
     monkeypatch.setattr(memory, "RESULTS", tmp_path)
+    monkeypatch.setattr(memory, "GATHERED", tmp_path)
     memory._committed.cache_clear()
     try:
         strategy = planner()
@@ -148,8 +150,40 @@ def test_the_memory_of_a_machine_is_bounded(monkeypatch):
     assert [json.loads(line)["where"] for line in lines] == ["p2", "p3", "p4"]
 
 
+def test_what_the_repositorys_results_come_to_is_committed(tmp_path, monkeypatch):
+    """UPDATE_MEMORY=1 writes the file anew, after new results or other rules of the language."""
+    monkeypatch.setenv("UCUTLASS_CACHE", str(tmp_path))
+    gathered, committed = memory.GATHERED, memory._committed
+    monkeypatch.setattr(memory, "GATHERED", tmp_path)
+    committed.cache_clear()
+    try:
+        text = committed("h200", H200.sms).to_text()
+    finally:
+        committed.cache_clear()
+    (path,) = (tmp_path / "memory").glob("h200-*.jsonl")
+    if os.environ.get("UPDATE_MEMORY"):
+        for old in gathered.glob("h200-*.jsonl"):
+            old.unlink()
+        gathered.mkdir(exist_ok=True)
+        (gathered / path.name).write_text(text)
+    assert [old.name for old in gathered.glob("h200-*.jsonl")] == [path.name], "other results: UPDATE_MEMORY=1"
+    assert (gathered / path.name).read_text() == text, "other rules: UPDATE_MEMORY=1"
+
+
+def test_the_installed_package_which_has_no_results_remembers_the_same(tmp_path, monkeypatch):
+    with_results = memory.committed("h200", H200.sms).to_text()
+    monkeypatch.setattr(memory, "RESULTS", tmp_path)
+    memory._committed.cache_clear()
+    try:
+        assert memory.committed("h200", H200.sms).to_text() == with_results != ""
+        assert memory.committed("a100", 108).to_text() == ""
+    finally:
+        memory._committed.cache_clear()
+
+
 def test_sessions_that_start_together_read_the_repositorys_results_once(tmp_path, monkeypatch):
     monkeypatch.setenv("UCUTLASS_CACHE", str(tmp_path))
+    monkeypatch.setattr(memory, "GATHERED", tmp_path)
     read, gathered = [], memory._gathered
 
     def slowly(paths, sms):

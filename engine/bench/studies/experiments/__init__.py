@@ -3,6 +3,10 @@
     python -m engine.bench.studies.experiments --propose engine/results/proposals-DATE.json     # before the runs
     python -m engine.bench.studies.experiments --proposals engine/results/proposals-DATE.json --json experiments.json
                                                [--only NAME,..] [--problems P,..] [--skills X,..] [--seeds N,..]
+                                               [--device cuda]
+
+With OPENAI_API_KEY and UCUTLASS_MODEL in the environment that model answers, as in `engine compare`; its experiments
+stand apart from the rehearsed ones, under headings that name it, and need no --proposals.
 
 arms.py        the experiments as data, each with what it can and cannot show
                (the distribution of proposals is that of engine.bench.compare.proposals)

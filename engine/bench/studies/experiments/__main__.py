@@ -15,8 +15,12 @@ from engine.bench.compare.request import BadRequest, Request
 from engine.bench.studies import experiments
 from engine.bench.studies.experiments import recorded, report
 from engine.bench.studies.experiments.arms import EXPERIMENTS, TRIALS, Experiment
+from engine.devices import SessionRefused
+from engine.llm import handler
+from engine.llm.settings import Settings
 
 CLS = "f16"
+ANOTHER_MODEL = "It cannot show what another model would do, nor what the same one does on other problems."
 
 
 def main(argv: list[str] | None = None) -> int:
@@ -28,8 +32,11 @@ def main(argv: list[str] | None = None) -> int:
     parser.add_argument("--proposals", type=Path, metavar="FILE", help="the committed distribution of the runs")
     parser.add_argument("--only", default="", metavar="NAME,..", help=f"of {', '.join(names)}")
     parser.add_argument("--problems", default="", metavar="P,..", help="default: those of `engine compare`")
-    parser.add_argument("--skills", type=arguments.numbers(float), metavar="X,..", help="default: of each experiment")
+    parser.add_argument(
+        "--skills", type=arguments.numbers(float), metavar="X,..", help="default: of each; rehearsed only"
+    )
     parser.add_argument("--seeds", type=arguments.numbers(int), metavar="N,..", help="default: of each experiment")
+    parser.add_argument("--device", default="modelled:h200", help="cuda, or modelled:h200 for predictions (default)")
     parser.add_argument("--jobs", type=int, default=0, metavar="N", help="processes")
     parser.add_argument(
         "--json", type=Path, metavar="OUT", help="summary; others in it stay, and OUT-NAME.json goes on"
@@ -42,27 +49,33 @@ def main(argv: list[str] | None = None) -> int:
     if args.propose:
         print(f"{args.propose}: SHA-256 {proposals.write(args.propose, problems, CLS)}")
         return 0
-    if args.json is None or (chosen - {"recorded"} and args.proposals is None):
+    settings = handler.of_environment()
+    model = None if settings.why_not("implement") else settings
+    if args.json is None or (chosen - {"recorded"} and model is None and args.proposals is None):
         parser.error("--json OUT is needed, and --proposals FILE for experiments with the rehearsal")
     try:
-        return _run(args, problems, chosen)
+        return _run(args, problems, chosen, model)
+    except SessionRefused as e:
+        print(f"error: --device {args.device}: {e.reason}", file=sys.stderr)
+        return 2
     except (BadRequest, OSError) as e:
         print(f"error: {e}", file=sys.stderr)
         return 2
 
 
-def _run(args: argparse.Namespace, problems: tuple[str, ...], chosen: set[str]) -> int:
+def _run(args: argparse.Namespace, problems: tuple[str, ...], chosen: set[str], model: Settings | None) -> int:
+    """`model`: of the environment; None: the rehearsal answers."""
     results = _earlier(args.json)
     results["about"] = {"date": time.strftime("%Y-%m-%d", time.gmtime())}
     if "recorded" in chosen:
         results["recorded"] = recorded.all_of_it()
         _write(args.json, results)
-    rehearsed = [e for e in EXPERIMENTS if e.name in chosen]
-    drawn = proposals.checked(args.proposals, problems) if rehearsed else {}
+    some = [e for e in EXPERIMENTS if e.name in chosen]
+    drawn = proposals.checked(args.proposals, problems) if some and model is None else {}
     done = True
-    for one in rehearsed:
-        entry, ended = _rehearsed(one, args, problems, drawn)
-        results["rehearsed"][one.name] = entry
+    for one in some:
+        entry, ended = _play(one, args, problems, drawn, model)
+        results.setdefault("rehearsed" if model is None else "led", {})[one.name] = entry
         done = done and ended
         _write(args.json, results)
     print(f"wrote {args.json} and {args.json.with_suffix('.md')}")
@@ -79,22 +92,28 @@ def _earlier(path: Path) -> dict[str, Any]:
         raise BadRequest(f"{path} holds no results of experiments: {e}") from None
 
 
-def _rehearsed(
-    one: Experiment, args: argparse.Namespace, problems: tuple[str, ...], drawn: dict[str, str]
+def _play(
+    one: Experiment, args: argparse.Namespace, problems: tuple[str, ...], drawn: dict[str, str], model: Settings | None
 ) -> tuple[dict[str, Any], bool]:
     """An experiment's entry in the results, and whether all of its sessions ended."""
     entry: dict[str, Any] = {
-        "title": one.title, "shows": one.shows, "shows_not": one.shows_not, "absent": one.absent(), "proposals": drawn,
+        "title": one.title, "shows": one.shows, "shows_not": one.shows_not if model is None else ANOTHER_MODEL,
+        "absent": one.absent(), "proposals": drawn,
     }  # fmt: skip
+    if model is not None:
+        predicted = args.device.startswith("modelled")
+        entry |= {"model": model.model_for("implement"), "kind": "predicted" if predicted else "measured"}
     if len(one.present()) < 2:
         print(f"{one.name}: left out, because {'; '.join(one.absent().values())}", flush=True)
         return entry, True
     request = Request(
-        one.present(), problems, args.skills or one.skills, args.seeds or one.seeds, CLS, trials=TRIALS, rehearsed=True
-    )
-    out = args.json.with_name(f"{args.json.stem}-{one.name}.json")
-    print(f"{one.name}: {one.title} (rehearsed)", flush=True)
-    played = command.compare(request, None, out, args.jobs, lambda text: print(text, flush=True), {"proposals": drawn})
+        one.present(), problems, args.skills or one.skills, args.seeds or one.seeds, CLS, args.device, trials=TRIALS,
+        rehearsed=model is None,
+    )  # fmt: skip
+    out = args.json.with_name(f"{args.json.stem}-{one.name}{'' if model is None else '-led'}.json")
+    print(f"{one.name}: {one.title} ({'rehearsed' if model is None else entry['model']})", flush=True)
+    about = {"proposals": drawn} if drawn else {}
+    played = command.compare(request, model, out, args.jobs, lambda text: print(text, flush=True), about)
     rows = list(played.rows.values())
     by_arm = metrics.groups(rows, lambda r: r["arm"])
     entry |= {

@@ -27,6 +27,15 @@ def markdown(results: dict[str, Any]) -> str:
         lines += _attempts(recorded["attempts"])
     for name, one in results.get("rehearsed", {}).items():
         lines += _experiment(name, one)
+    if led := results.get("led"):
+        lines += [
+            "## With a language model",
+            "",
+            "Part three is the same experiments with the model of each heading.",
+            "",
+        ]
+        for name, one in led.items():
+            lines += _experiment(name, one)
     return "\n".join(lines).rstrip()
 
 
@@ -77,17 +86,21 @@ def _attempts(rows: list[dict[str, Any]]) -> list[str]:
 
 
 def _experiment(name: str, one: dict[str, Any]) -> list[str]:
-    lines = [f"## {one['title']} (rehearsed, predicted)", "", f"{one['shows']} {one['shows_not']}", ""]
+    how = f"{one['model']}, {one['kind']}" if "model" in one else "rehearsed, predicted"
+    lines = [f"## {one['title']} ({how})", "", f"{one['shows']} {one['shows_not']}", ""]
     lines += [f"Not run: {arm}, because {why}." for arm, why in one["absent"].items()]
     lines += [""] if one["absent"] else []
     if not one.get("arms"):
         return lines
     r = one["request"]
+    skills, drawn = f"skills {', '.join(f'{s:g}' for s in r['skills'])}, ", ""
+    if "model" in one:
+        skills = ""
+    else:
+        drawn = f", drawn from `{one['proposals']['file']}` (SHA-256 `{one['proposals']['sha256'][:16]}`)"
     lines += [
-        f"{one['sessions']} sessions: {len(r['problems'])} problems, skills "
-        f"{', '.join(f'{s:g}' for s in r['skills'])}, seeds {', '.join(map(str, r['seeds']))}, {r['trials']} "
-        f"evaluations each (`{one['rows']}`), drawn from `{one['proposals']['file']}` (SHA-256 "
-        f"`{one['proposals']['sha256'][:16]}`).", "",
+        f"{one['sessions']} sessions: {len(r['problems'])} problems, {skills}seeds "
+        f"{', '.join(map(str, r['seeds']))}, {r['trials']} evaluations each (`{one['rows']}`){drawn}.", "",
     ]  # fmt: skip
     head = ["arm", "sessions", "unsolved", "own best, geomean", "PyTorch kept", "deviation over seeds", "Fast-2",
             "evaluations", "tokens"]  # fmt: skip

@@ -153,6 +153,13 @@ function feedbackPart({ feedback }) {
   return h("div", {}, h("ul", {}, feedback.lines.map((line) => h("li", {}, line))), h("p", {}, answer));
 }
 
+/** A session has one shape; the study of groups of shapes stands in the gallery. */
+function shapesPart() {
+  return h("p", {}, "Empty here: a session tunes for the one shape of its module. One configuration that is tuned ",
+    "over a group of shapes, with its times at each of them and at shapes that it has not seen, beside one per shape, ",
+    "stands in ", h("a", { href: "/gallery#shapes" }, "the gallery"), ".");
+}
+
 /** The part of the page; see index.js. */
 export function draw(shown, choose) {
   const rounds = folded(shown);
@@ -174,6 +181,7 @@ export function draw(shown, choose) {
     tabs.length > 1 ? h("div", { class: "two-rounds" }, tabs) : "",
     part("Template", templatePart(round, choose)), part("Limits", spacePart(round)),
     part("Search", searchPart(round, choose)), part("Effects", effectsPart(round)),
-    part("Spread", spreadPart(round)), part("Back to the plan", feedbackPart(round)));
+    part("Spread", spreadPart(round)), part("Back to the plan", feedbackPart(round)),
+    part("Group of shapes", shapesPart()));
   return root;
 }

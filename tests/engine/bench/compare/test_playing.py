@@ -1,11 +1,13 @@
 """Sessions of a comparison: advanced trial by trial, held to equal budgets, verified once, gone on with."""
 
+import argparse
 import json
 import threading
+from pathlib import Path
 
 import pytest
 
-from engine.bench.compare import command, models, order, sharing, work
+from engine.bench.compare import arguments, command, models, order, proposals, sharing, work
 from engine.bench.compare.play import Playing
 from engine.bench.compare.request import Arm, BadRequest, Cell, Request, arm, of_settings
 from engine.devices import Problem, SessionRefused, TrialError
@@ -203,6 +205,45 @@ def test_a_request_survives_the_way_to_a_worker_and_names_its_mistakes(folder):
         asked(folder, "flat", problems=("nothing",))
     with pytest.raises(BadRequest, match="attempts"):
         asked(folder, "flat:attempts=0")
+
+
+@pytest.mark.parametrize(
+    ("wrong", "words"),
+    [
+        ({"trials": 0}, "--trials 0 is too small; write a whole number from 1"),
+        ({"tokens": -1}, "--tokens -1 is too small; write a whole number from 1"),
+        ({"window": -3}, "--window -3 is too small; write a whole number from 0"),
+        ({"seeds": ()}, "--seeds: name at least one, and each once"),
+        ({"seeds": (1, 1)}, "--seeds: name at least one, and each once"),
+        ({"seeds": (-1,)}, "--seeds -1 is no seed"),
+        ({"skills": ()}, "--skills: name at least one"),
+        ({"skills": (1.5,)}, "--skills 1.5 is no share"),
+        ({"problems": ("one", "one")}, "problems: name at least one, and each once"),
+    ],
+)
+def test_a_request_with_which_nothing_can_be_compared_says_what_to_write(folder, wrong, words):
+    with pytest.raises(BadRequest, match=words):
+        asked(folder, "flat", **wrong)
+
+
+@pytest.mark.skipif(Path("/dev/nvidiactl").exists(), reason="there is a GPU")
+def test_without_a_gpu_the_command_says_so_in_one_sentence():
+    parser = argparse.ArgumentParser()
+    arguments.add(parser)
+    with pytest.raises(BadRequest, match="--device cuda: there is no NVIDIA GPU"):
+        command.run(parser.parse_args(["--strategies", "planner", "--device", "cuda", "mlp_gelu"]))
+    with pytest.raises(BadRequest, match="--jobs -1 is too small"):
+        command.run(parser.parse_args(["--strategies", "planner", "--jobs", "-1", "mlp_gelu"]))
+
+
+@pytest.mark.parametrize("text", ["", "[]", '{"problems": {}}', "no JSON"])
+def test_a_file_that_holds_no_proposals_is_refused(tmp_path, text):
+    file = tmp_path / "proposals.json"
+    with pytest.raises(BadRequest, match="No such file"):
+        proposals.checked(file, ["one"])
+    file.write_text(text)
+    with pytest.raises(BadRequest, match="it holds no proposals; write one: python -m engine"):
+        proposals.checked(file, ["one"])
 
 
 def test_workers_play_in_processes_of_their_own_and_a_mistake_ends_the_comparison(folder, monkeypatch):

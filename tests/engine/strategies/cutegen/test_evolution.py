@@ -11,7 +11,7 @@ from engine.strategies.api import Finished, Reply
 from engine.strategies.cutegen import Cutegen
 from engine.strategies.cutegen.evolution import passes
 from engine.strategies.writing import UNUSABLE
-from tests.engine.session.scripted import Searching, of
+from tests.engine.session.scripted import NoGpu, Searching, of
 
 MOST_SHOWN = 6_000  # characters of one Show
 
@@ -161,6 +161,22 @@ def test_raw_kernels_evolve_in_the_same_way():
     ladder = rungs(log)
     assert len(ladder) >= 7 and all(f["trial"] for f in ladder if f["state"] == "passed")
     assert shown(log, "profile_revealed")
+
+
+def test_a_kernel_that_this_machine_cannot_run_is_neither_fixed_nor_written_anew():
+    texts = iter(range(40))
+
+    def handler(ask, turn):
+        text = f"import cutlass.cute as cute  # {next(texts)}\nclass ModelNew: pass\n"
+        return Reply(json.dumps({"source": text, "language": "python", "cls": "f16", "change": "c"}))
+
+    options = Cutegen.Options(form="kernel")
+    searching = Searching(Cutegen(options), NoGpu(), handlers={"ask": handler}, trials=12)
+    log = searching.run()
+    assert len(of(log, events.TrialProposed)) == 1 and not shown(log, "debug")
+    assert searching.reason.startswith("Trial 1 cannot run on this machine, so nothing evolves: compiled, and not run")
+    (rung,) = rungs(log)
+    assert rung["state"] == "stopped" and rung["trials"] == [1] and "no GPU here" in rung["words"]
 
 
 def test_what_passes():

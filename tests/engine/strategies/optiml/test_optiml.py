@@ -13,7 +13,7 @@ from engine.strategies.optiml.mixture import ordered, shares
 from engine.strategies.optiml.replies import Proposal
 from engine.strategies.optiml.search import Search
 from engine.strategies.writing import Writer
-from tests.engine.session.scripted import KernelDevice, Searching, of, problem
+from tests.engine.session.scripted import KernelDevice, NoGpu, Searching, of, problem
 
 MOST_FACTS = 6_000  # characters of one event
 
@@ -130,6 +130,20 @@ def test_a_first_candidate_that_is_wrong_is_mended_once_then_the_next_strategy_h
     chosen = [next(i for i, r in enumerate(m["rows"]) if r["chosen"]) for m in (first, second)]
     assert chosen[0] != chosen[1] and second["rows"][chosen[0]]["trials"] == [1, 2]
     assert "Mend the last candidate" in rounds[1] and shown(log, "node")[0]["trial"] == 3
+
+
+def test_a_kernel_that_this_machine_cannot_run_ends_the_search_before_more_is_written():
+    texts = iter(range(40))
+
+    def handler(ask, turn):
+        kernel = {"source": f"import cutlass  # {next(texts)}", "language": "python", "cls": "f16", "change": "c"}
+        proposals = {"strategies": [{"title": "a", "weight": 2}, {"title": "b", "weight": 1}]}
+        return Reply(json.dumps(proposals if ask.role == "propose" else kernel))
+
+    searching = Searching(OptiML(OptimlOptions(form="kernel")), NoGpu(), handlers={"ask": handler}, trials=8)
+    log = searching.run()
+    assert len(of(log, events.TrialProposed)) == 1 and asked(log) == ["propose", "generate"]
+    assert searching.reason.startswith("Trial 1 cannot run on this machine, so there is no tree: compiled, and not run")
 
 
 def test_the_mixture_is_drawn_by_its_weights_or_the_heaviest_is_taken():

@@ -136,3 +136,18 @@ def test_each_ruling_says_its_reason():
     assert kind(failed="validate", reason="wrong by 5%") == ("wrong", "Trial 5 failed at validate: wrong by 5%")
     assert kind(untimed=True, clean=False, verdict="clean", reason="no model")[0] == "untimed"
     assert kind(untimed=True, clean=False, verdict="unverified")[0] == "flagged"
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "words"),
+    [
+        ("time", 0.0337214, "0.03372 ms"),
+        ("memory", 58_720_300, "58.72 MB"),
+        ("memory", 512, "512 B"),
+        ("compute", 8.58993e9, "8.59 GFLOP"),
+        ("occupancy", 0.25, "0.25 share of the warps"),
+        ("instructions", 3872.0, "3,872 in the machine code"),
+    ],
+)
+def test_a_figure_is_said_with_a_unit_that_a_person_reads(name, value, words):
+    assert figures.in_words(name, value) == words

@@ -1,0 +1,101 @@
+"""How long a plain copy takes, of as many bytes as a kernel reads and writes.
+
+At few rows a launch alone takes longer than the bandwidth allows the bytes, so no kernel comes near the bandwidth's
+bound there; a copy takes the launch too. On a GPU the clock of raw kernels times it: the outside clock, fresh inputs
+for each call, L2 flushed. For a predicted device the model of PyTorch's kernels gives the time, and the row says so.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from engine.bench.studies.shape_groups.saved import Saved
+from engine.devices import SessionRefused, TrialError
+from engine.evaluate.integrity.process.candidate import CandidateEnded
+from engine.evaluate.integrity.process.judge import JudgeLost
+from engine.evaluate.integrity.verify import Verifier
+from engine.trace import trace
+from sol.attainable import predict_eager
+from sol.bounds import external_bytes
+from sol.hardware import Hardware
+
+HALF = 2  # bytes of an f16 number
+# The module says what the inputs are. It negates them, because one that returns a copy computes nothing and is refused;
+# nobody judges the results of a copy.
+MODULE = """\
+import torch
+import torch.nn as nn
+
+
+class Model(nn.Module):
+    def forward(self, x):
+        return -x
+
+
+def get_inputs():
+    return [torch.randn({elements}, dtype=torch.float16)]
+"""
+COPY = """\
+import torch
+
+
+def kernel(x):
+    return torch.empty_like(x).copy_(x)
+"""
+
+Time = Callable[[int], dict[str, Any]]
+
+
+def module(moved: int) -> str:
+    """A module that reads half of so many bytes and writes the other half."""
+    return MODULE.format(elements=max(1, moved // (2 * HALF)))
+
+
+def moved_by(source: str) -> int:
+    """The bytes that a kernel for this module reads and writes at least. Raises SessionRefused."""
+    return round(sum(external_bytes(trace(source, local_user=True).graph).values()))
+
+
+def measured(moved: int, start: Callable[[str], Verifier] | None = None) -> dict[str, Any]:
+    """{bytes, ms, low, high, kind, method} of a copy on this machine's GPU, which nothing else may use meanwhile.
+    `start`: of a module's verifier. Raises what ended a process."""
+    from engine.evaluate.integrity.measuring import measure
+
+    with (start or _on_gpu)(module(moved)) as verifier:
+        timed = measure(verifier.examiner, COPY, "python", "f16")
+    return {
+        "bytes": moved, "ms": timed.ms, "low": timed.low, "high": timed.high, "kind": "measured",
+        "method": timed.method,
+    }  # fmt: skip
+
+
+def _on_gpu(source: str) -> Verifier:
+    return Verifier(source, "cuda", local_user=True)
+
+
+def predicted(moved: int, hardware: Hardware) -> dict[str, Any]:
+    """The same for a GPU that is not here."""
+    time_ = predict_eager(trace(module(moved), local_user=True).graph, hardware, "f16")
+    return {"bytes": moved, "ms": time_.ms, "kind": "predicted", "method": "the model of PyTorch's kernels"}
+
+
+class Copies:
+    """The copies of a study, one for each number of bytes. `time`: of one; `saved`: those of an earlier run too."""
+
+    def __init__(self, time: Time, saved: Saved | None = None):
+        self._time, self._saved = time, saved or Saved()
+
+    def of(self, source: str) -> dict[str, Any]:
+        """The copy for a module: as `measured`; without a time `ms` is None and `why` says why."""
+        moved = 0
+        try:
+            moved = moved_by(source)
+            return self._saved.once(str(moved), lambda: self._time(moved))
+        except (SessionRefused, TrialError, CandidateEnded) as e:
+            return {"bytes": moved, "ms": None, "why": e.reason}
+        except JudgeLost as e:
+            return {"bytes": moved, "ms": None, "why": f"the process that times it was lost: {e}"}
+
+
+__all__ = ["Copies", "measured", "module", "moved_by", "predicted"]

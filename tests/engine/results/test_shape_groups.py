@@ -1,0 +1,62 @@
+"""The gallery's table of shape groups is computed from the newest committed run, and says what is missing."""
+
+import json
+
+import pytest
+
+from engine.bench.report import shape_groups
+from engine.bench.studies.shape_groups import rows
+from engine.suite.shape_groups import GROUPS
+
+TIMED = {"ms": 0.02, "bandwidth": 0.8, "speedup": 2.0, "compiled": 0.9}
+ABOUT = {
+    "gpu": "NVIDIA H200",
+    "driver": "580",
+    "date": "2026-11-27",
+    "command": "c",
+    "model": "rehearsed",
+    "kind": "measured",
+}
+PUBLISHED = [{"problem": "silu_and_mul", "two_stage": 3.55, "astra": 2.89, "before_us": 199.15}]
+
+
+def row(ended=True, **arms):
+    arm = {"best": TIMED}
+    shapes = [
+        {"shape": list(shape), "tuned": shape in GROUPS["silu_and_mul"].tuned, "copy": {"ms": 0.01, "kind": "measured"},
+         "own": arm, "direct": arm, "general": TIMED, **arms}
+        for shape in ((16, 14336), (48, 13824))
+    ]  # fmt: skip
+    one = {"problem": "silu_and_mul", "cls": "f16", "why": "", "ended": ended,
+           "general": {"settings": {"threads": 256}}, "shapes": [rows.with_shares(s) for s in shapes]}  # fmt: skip
+    return one | {"summary": rows.summary(one)}
+
+
+def problem(*some):
+    results = ABOUT | {"published": PUBLISHED, "rows": list(some)}
+    return next(p for p in shape_groups.page(results, "x.json")["problems"] if p["name"] == "silu_and_mul")
+
+
+def test_the_committed_page_is_that_of_the_newest_results():
+    assert json.loads(shape_groups.PAGE.read_text(encoding="utf-8")) == json.loads(json.dumps(shape_groups.content()))
+
+
+def test_a_problem_has_means_shapes_both_shares_and_the_published_speedup():
+    one = problem(row())
+    assert one["why"] == "" and one["general"] == "threads 256" and one["published"].startswith("3.55x, Astra 2.89x")
+    lines = one["tables"][0]["rows"]
+    assert {len(line) for line in lines} == {len(shape_groups.HEAD)} and len(lines) == 6 + 6
+    assert lines[0][:2] == ["tuned shapes, mean of 1 of 5", "one configuration for all shapes"]
+    assert lines[-1] == ["48x13824, unseen", "direct rewriting", "20", "10", "80%", "50%", "2.00x", "0.90x"]
+
+
+def test_what_is_missing_is_named_with_its_reason():
+    assert problem()["why"] == "not measured yet"
+    cut = problem(row(ended=False, direct=None, copy=None))
+    assert cut["why"] == "f16: without a time, because the run was cut: direct rewriting, a copy"
+    assert problem(row() | {"why": "no program of the language"})["why"] == "f16: no program of the language"
+
+
+@pytest.mark.parametrize("name", GROUPS)
+def test_each_group_has_a_title(name):
+    assert shape_groups.NAMES[name]
