@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import lru_cache
 from importlib import import_module
 
 from dsl import guard
@@ -36,6 +37,7 @@ def compile(program: Program, sm_count: int = 132, *, first: bool = False) -> Co
     `first`: stop at the first back end, `cute` before `cpp`, that takes the program.
     """
     resolved = resolve(program, sm_count)
+    text = to_text(resolved)
     sources: dict[str, Source] = {}
     refused: dict[str, Refusal] = {}
     writers = guard.writers(program) if program.guard else ()
@@ -52,8 +54,14 @@ def compile(program: Program, sm_count: int = 132, *, first: bool = False) -> Co
             refused[name] = Refusal(f"{name}-guard", message, "leave guard out")
             continue
         try:
-            # Imported here because a caller that only checks programs needs no back end.
-            sources[name] = import_module(f"dsl.lower.{name}").lower(resolved)
+            sources[name] = _lowered(name, text, resolved)
         except Refusal as refusal:
             refused[name] = refusal
-    return Compiled(program, resolved, to_text(resolved), digest(resolved), sources, refused)
+    return Compiled(program, resolved, text, digest(resolved), sources, refused)
+
+
+@lru_cache(maxsize=64)  # a session generates a program for its structure, again for its trial, and where it goes on
+def _lowered(backend: str, text: str, resolved: Program) -> Source:
+    """`text`: as printed; equal programs may differ in it, by 1 and 1.0 or by the sign of a zero. Raises Refusal."""
+    # Imported here because a caller that only checks programs needs no back end.
+    return import_module(f"dsl.lower.{backend}").lower(resolved)

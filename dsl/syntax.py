@@ -347,6 +347,7 @@ def _diagnose(text: str, error: UnexpectedInput) -> Diagnostic:
     return Diagnostic.of("E001", message, span, foreign_idioms.of_syntax(token, allowed, before))
 
 
+@lru_cache(maxsize=32)  # the checker, the editor and the formatter read the same text one after the other
 def parse(text: str) -> ProgramNode:
     """The syntax tree of a program. Raises ProgramError (codes E0xx) if the text is no program."""
     size = _limits(text)

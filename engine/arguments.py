@@ -117,7 +117,8 @@ def parser(run: Mapping[str, Run]) -> argparse.ArgumentParser:
     one.add_argument("set", metavar="SET|FOLDER|merge", help=what)
     one.add_argument("files", nargs="*", metavar="FILE", help="of merge: results of shards")
     one.add_argument("--only", default="", metavar="ID,..", help="ids (L1/55) or modules; of a folder, parts of names")
-    one.add_argument("--gpus", default="1", metavar="all|N", help="of this machine, a session on each (default 1)")
+    what = "of this machine, each with a process of its own (default 1)"
+    one.add_argument("--gpus", default="1", metavar="all|N", help=what)
     one.add_argument("--at-once", type=int, default=1, metavar="N", help="sessions at a time on each GPU (default 1)")
     what = "a session's search starts no trial after S seconds, or 2 S if none was right (default: no limit)"
     one.add_argument("--session-seconds", dest="search_seconds", type=float, metavar="S", help=what)

@@ -1,7 +1,7 @@
 """The processes of this machine, read from /proc once for all who look at them.
 
 A reading takes milliseconds to tenths of a second on a busy machine, and holds up every other thread of the interpreter
-meanwhile. So those who look again and again share one reading, and no more than a fifth of the time goes into it.
+meanwhile. So those who look again and again share one reading, and no more than a tenth of the time goes into it.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import threading
 import time
 from dataclasses import dataclass
 
-SHARE = 5  # a reading is good for as many times the time that it took
+SHARE = 10  # a reading is good for as many times the time that it took
 KERNEL = 0x00200000  # flag of the kernel's own threads, of which a machine has hundreds (PF_KTHREAD)
 KERNEL_AGE = 10.0  # seconds for which a process id is known to be the kernel's
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import secrets
+import sys
 import tempfile
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
@@ -79,7 +80,7 @@ DATABASES = {"default": _database(conf.get("DATABASE_URL"))}
 DEFAULT_AUTO_FIELD = "django.db.models.BigAutoField"
 
 INSTALLED_APPS = [
-    "daphne",
+    *(["daphne"] if "runserver" in sys.argv else []),  # only for that command: importing Twisted takes 0.3 s of a core
     "channels",
     "whitenoise.runserver_nostatic",
     "playground.apps.StaticConfig",

@@ -11,6 +11,7 @@ import dataclasses
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import Any
 
 from pydantic import BaseModel
@@ -52,6 +53,7 @@ class Call:
 IN_WORDS = "Reply with one JSON object that fits this JSON schema, and with nothing else:\n{schema}"
 
 
+@lru_cache(64)  # pydantic takes milliseconds for a schema
 def schema_of(expects: type[BaseModel] | None) -> dict[str, Any] | None:
     return None if expects is None else expects.model_json_schema()
 

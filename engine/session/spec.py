@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import re
+from functools import lru_cache
 from typing import Annotated, Any, Literal, get_args
 
 from pydantic import (
@@ -358,12 +359,16 @@ def strategies() -> list[dict[str, Any]]:
     """The strategies that a person may choose: [{name, title, about, asks, options: [{name, about, default, kind,
     choices, low, high}]}]; `asks`: it needs a model; `kind` is text | number | choice | flag."""
     return [
-        {"name": s.name, "title": s.title, "about": s.about, "asks": s.asks, "options": _options_of(s)}
+        {
+            "name": s.name, "title": s.title, "about": s.about, "asks": s.asks,
+            "options": [dict(o) for o in _options_of(s)],
+        }
         for s in registry.available().values()
         if s.by_hand
-    ]
+    ]  # fmt: skip
 
 
+@lru_cache  # pydantic takes milliseconds for each schema, and every request for a page or a session asks
 def _options_of(strategy: type[Strategy]) -> list[dict[str, Any]]:
     schema = strategy.Options.model_json_schema()
     kinds = {"integer": "number", "boolean": "flag", "array": "list"}

@@ -33,7 +33,12 @@ class RecordError(ValueError):
 
 def names() -> tuple[str, ...]:
     """The recorded sessions."""
-    return tuple(sorted(p.stem for p in RECORDINGS.glob("*.jsonl")))
+    return _names(RECORDINGS, RECORDINGS.stat().st_mtime_ns)
+
+
+@functools.lru_cache(maxsize=4)  # a lesson names recordings dozens of times
+def _names(folder: Path, _: int) -> tuple[str, ...]:
+    return tuple(sorted(p.stem for p in folder.glob("*.jsonl")))
 
 
 @functools.lru_cache(maxsize=32)

@@ -19,6 +19,7 @@ __all__ = ["CLASSES", "PRECISIONS", "Hardware", "HardwareError", "available", "f
 _FOLDER = Path(__file__).parent
 
 
+@lru_cache(maxsize=1)  # the files belong to the program
 def available() -> tuple[str, ...]:
     """Names that `load` knows, the CPU last."""
     return (*sorted(p.stem for p in _FOLDER.glob("*.toml")), "cpu")

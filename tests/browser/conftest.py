@@ -84,7 +84,7 @@ class App:
     @contextlib.contextmanager
     def serving(self, *engine: str) -> Iterator[App]:
         """The app with an engine (the arguments of Python that start it) while the context lasts."""
-        self.manage("migrate", "-v", "0")
+        self.manage("migrate", "-v", "0", "--skip-checks")
         self.manage("collectstatic", "--noinput", "-v", "0")
         self.start_web()
         self.start("engine", *(engine or ENGINE))

@@ -1,5 +1,7 @@
 """What tests of the engine's room share."""
 
+import functools
+
 import pytest
 
 from engine import sandbox
@@ -20,9 +22,10 @@ def a_module_is_traced_once():
 
 @pytest.fixture(autouse=True)
 def a_machine_without_a_past(monkeypatch, tmp_path_factory):
-    """Devices that only say that they measure neither read nor write what real sessions on this machine found."""
-    folder = tmp_path_factory.mktemp("memory")
-    monkeypatch.setattr(memory, "_file", lambda hardware: folder / f"{hardware}.jsonl")
+    """Devices that only say that they measure neither read nor write what real sessions on this machine found. Few
+    tests ask for the file: pytest numbers each folder by a look at all the others, which takes milliseconds."""
+    folder = functools.cache(lambda: tmp_path_factory.mktemp("memory"))
+    monkeypatch.setattr(memory, "_file", lambda hardware: folder() / f"{hardware}.jsonl")
 
 
 @pytest.fixture

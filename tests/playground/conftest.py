@@ -51,7 +51,7 @@ def migrated() -> Path:
     atexit.register(shutil.rmtree, folder, ignore_errors=True)
     environ = plain_environ() | {"DJANGO_SETTINGS_MODULE": "ucutlass_web.settings"}
     environ |= {"UCUTLASS_VAR": str(folder), "UCUTLASS_DEBUG": "1"}
-    manage(environ, "migrate", "--verbosity", "0")
+    manage(environ, "migrate", "--verbosity", "0", "--skip-checks")
     return folder / "playground.sqlite3"
 
 

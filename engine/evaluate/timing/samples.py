@@ -51,7 +51,8 @@ class Timer:
         ahead of each call, outside of its time.
 
         The call is repeated behind a longer hold if the device started it before the host had queued all of it. A call
-        that waits for the device itself is never queued ahead, and is timed as it is.
+        that waits for the device itself is never queued ahead, and is timed as it is, later ones behind the longest
+        hold at once.
         """
         hold = self._hold
         while True:
@@ -68,8 +69,7 @@ class Timer:
             if ahead or hold >= LONGEST_HOLD:
                 break
             hold *= 4
-        if ahead:
-            self._hold = next_hold(hold, queueing)
+        self._hold = next_hold(hold, queueing) if ahead else hold
         return self._start.elapsed_time(self._end)
 
     def overhead(self, repeats: int = 15) -> float:

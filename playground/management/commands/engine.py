@@ -35,6 +35,7 @@ MOST_GRAPH = 1 << 20  # characters
 
 class Command(BaseCommand):
     help = "Take queued sessions and run them, side by side if no GPU is measured. SIGTERM ends it cleanly."
+    requires_system_checks = ()  # they import every page, a second of a core
 
     def add_arguments(self, parser) -> None:
         parser.add_argument("--device", default=conf.get("UCUTLASS_DEVICE"), help="auto, cuda, or modelled:h200")

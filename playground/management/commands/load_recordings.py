@@ -7,6 +7,7 @@ from playground import recordings
 
 class Command(BaseCommand):
     help = "Load the recorded sessions into the gallery. Loaded recordings are left unchanged."
+    requires_system_checks = ()  # they import every page, a second of a core
 
     def add_arguments(self, parser) -> None:
         parser.add_argument("folder", nargs="?", type=Path, default=recordings.FOLDER)

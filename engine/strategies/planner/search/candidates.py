@@ -49,17 +49,13 @@ def rank(program: Program, stage: Collective, hw: Hardware, backend: str) -> lis
     problem = legal.program_problem(program, stage)
     priced, normed = product_of(program, stage), normalized_with(program, stage)
     advice = {a[:2] for a in heuristics(problem.shape, problem.compute)} if isinstance(stage, Gemm) else set()
-    out, legality = [], {}
-    for config in _enumerate(problem, stage.config, priced, hw.sms):
-        apart = config.tile, config.cluster, config.schedule, config.scheduler, config.stages
-        if apart not in legality:  # every swizzle that is enumerated is as legal as the others
-            legality[apart] = not legal.objections(problem, config, backend)
-        if legality[apart]:
-            time = collective_time(program, replace(stage, config=config), hw, priced)
-            if normed is not None:
-                time = replace(time, ms=time.ms + alone_ms(program, stage, config, hw))
-            advised = bool(advice) and (config.tile[:2], config.cluster[:2]) in advice
-            out.append(Ranked(config, time, advised))
+    out = []
+    for config in _enumerate(problem, stage.config, priced, hw.sms, backend):
+        time = collective_time(program, replace(stage, config=config), hw, priced)
+        if normed is not None:
+            time = replace(time, ms=time.ms + alone_ms(program, stage, config, hw))
+        advised = bool(advice) and (config.tile[:2], config.cluster[:2]) in advice
+        out.append(Ranked(config, time, advised))
     if backend == "cute":  # quack groups tiles as widely as possible
         out.sort(key=lambda r: (round(r.ms, 6), not r.advised, -(r.config.swizzle or 0), repr(key(r.config))))
     else:  # among equals of the model prefer tall tiles and no groups: measured, they are as fast or faster
@@ -72,17 +68,23 @@ def rank(program: Program, stage: Collective, hw: Hardware, backend: str) -> lis
     return out
 
 
-def _enumerate(p: legal.Problem, fixed: Config, priced: Product, sms: int) -> Iterator[Config]:
+def _enumerate(p: legal.Problem, fixed: Config, priced: Product, sms: int, backend: str) -> Iterator[Config]:
+    """The legal configurations."""
     if p.kind == "rowmajor":
         for tile in [fixed.tile] if fixed.tile else legal.tiles_for(p):
             stages = fixed.stages or legal.auto_stages(p, tile, None)
-            if stages >= legal.MIN_STAGES:
-                yield replace(fixed, tile=tile, stages=stages)
+            config = replace(fixed, tile=tile, stages=stages)
+            if stages >= legal.MIN_STAGES and not legal.objections(p, config, backend):
+                yield config
         return
     k = 1024 // p.compute.bits
     deep = [t for t in legal.tiles_for(p) if t[2] == k] or legal.tiles_for(p)
     tiles = [fixed.tile] if fixed.tile else deep
-    for tile in tiles:
+    for tile, schedule in product(tiles, [fixed.schedule] if fixed.schedule else legal.SCHEDULES):
+        # Clauses that are None are not checked, so what is illegal without the others is illegal with each of them.
+        begun = replace(fixed, tile=tile, schedule=schedule, cluster=None, scheduler=None, swizzle=None)
+        if legal.objections(p, begun, backend):
+            continue
         grid = p.shape.l * tiles_of(priced, Tiling(tile, scheduler="stream_k"))
         short = min(-(-p.shape.m // tile[0]), -(-p.shape.n // tile[1]))
         schedulers = [Scheduler("persistent")]
@@ -92,13 +94,16 @@ def _enumerate(p: legal.Problem, fixed: Config, priced: Product, sms: int) -> It
             schedulers += [Scheduler("split_k", s) for s in SPLITS if grid * s <= 4 * sms]
         swizzles = [s for s in legal.SWIZZLES if s <= max(1, short)]
         clusters = CLUSTERS if p.kind == "gemm" else legal.clusters(p)
-        for cluster, schedule, scheduler, swizzle in product(
-            [fixed.cluster] if fixed.cluster else clusters,
-            [fixed.schedule] if fixed.schedule else legal.SCHEDULES,
-            [fixed.scheduler] if fixed.scheduler else schedulers,
-            [fixed.swizzle] if fixed.swizzle else swizzles,
-        ):
-            yield replace(fixed, tile=tile, cluster=cluster, schedule=schedule, scheduler=scheduler, swizzle=swizzle)
+        for cluster in [fixed.cluster] if fixed.cluster else clusters:
+            if legal.objections(p, clustered := replace(begun, cluster=cluster), backend):
+                continue
+            for scheduler in [fixed.scheduler] if fixed.scheduler else schedulers:
+                for i, swizzle in enumerate([fixed.swizzle] if fixed.swizzle else swizzles):
+                    config = replace(clustered, scheduler=scheduler, swizzle=swizzle)
+                    # Every swizzle that is enumerated is as legal as the others.
+                    if i == 0 and legal.objections(p, config, backend):
+                        break
+                    yield config
 
 
 def seeds(ranked: list[Ranked], how_many: int) -> list[Ranked]:

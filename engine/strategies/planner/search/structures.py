@@ -8,7 +8,7 @@ those that fail are left out. The expected times are the attainable model's.
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
-from functools import cached_property
+from functools import cached_property, lru_cache
 from itertools import product
 
 from dsl import ir
@@ -155,12 +155,27 @@ def tune(s: Structure, hw: Hardware, rankings: dict[tuple, list[Ranked]] | None 
     for x in products:  # layers of one shape have the same ranking
         key = _ranked_alike(s, x)
         if key not in rankings:
-            rankings[key] = candidates.rank(s.base, x, hw, s.backend)
+            rankings[key] = _ranking(_Alike((hw, *key), s.base, x))
         ranked[x.name] = rankings[key]
     main = max(products, key=lambda x: ranked[x.name][0].ms if ranked[x.name] else 0.0)
     rest = {x.name: ranked[x.name][0].config for x in products if x is not main and ranked[x.name]}
     tuned = tuple(replace(x, config=rest[x.name]) if x.name in rest else x for x in s.base.stages)
     s.base, s.main, s.ranked = replace(s.base, stages=tuned), main.name, ranked[main.name]
+
+
+@dataclass(frozen=True)
+class _Alike:
+    """A product; equal to every other one that has the same ranking."""
+
+    key: tuple
+    program: Program = field(compare=False)
+    stage: Gemm | Conv = field(compare=False)
+
+
+@lru_cache(maxsize=64)  # a room of students brings the same modules, and a session that goes on its own
+def _ranking(product: _Alike) -> list[Ranked]:
+    hw, backend = product.key[:2]
+    return candidates.rank(product.program, product.stage, hw, backend)
 
 
 def _ranked_alike(s: Structure, x: Gemm | Conv) -> tuple:
