@@ -39,7 +39,7 @@ def get_inputs():
 def folder(tmp_path):
     where = tmp_path / "modules"
     where.mkdir()
-    for n in range(4):
+    for n in range(8):
         (where / f"m{n}.py").write_text(MODULE.format(width=64 * (n + 1)))
     return where
 
@@ -99,16 +99,16 @@ def test_a_killed_process_leaves_its_problems_to_the_other_one_and_an_interrupte
     assert f"stopped; the same command continues from {out}" in log.read_text()
     assert not any("gpu_main" in _command(pid) for pid in two)
     before = rows(out)
-    assert 0 < len(before) < 4
+    assert 0 < len(before) < 8
 
     assert (file := json.loads(out.read_text()))["about"]["gpus"] == 2 and file["about"]["kind"] == "predicted"
 
     assert start(1).wait(180) == 0
     file = json.loads(out.read_text())
-    assert sorted(file["problems"]) == [f"m{n}" for n in range(4)]
+    assert sorted(file["problems"]) == [f"m{n}" for n in range(8)]
     assert all(row["session"]["state"] == "done" and row["trials"][0]["ok"] for row in file["problems"].values())
     assert all(file["problems"][name] == row for name, row in before.items())
-    assert log.read_text().count(" done after ") == 4, "each once"
+    assert log.read_text().count(" done after ") == 8, "each once"
     assert not list(tmp_path.glob("*.session"))
 
 

@@ -9,7 +9,9 @@ import sys
 
 import pytest
 
-from engine.sandbox import Sandbox, SandboxEnded, confine, holdings, seccomp
+from engine import processes
+from engine.sandbox import Sandbox, SandboxEnded, confine, holdings, seccomp, tree
+from engine.sandbox.holdings import Holdings, most_processes
 
 pytestmark = pytest.mark.skipif(Sandbox.strength() != "full", reason="needs bubblewrap")
 MEMORY = 1 << 30
@@ -104,3 +106,19 @@ def test_too_many_files_end_it(monkeypatch):
         with pytest.raises(SandboxEnded, match="made more than 50 files") as caught:
             box.request({"entry": "engine.trace.child", "source": text}, timeout=60)
     assert caught.value.code == "disk_limit"
+
+
+def test_a_reading_from_before_the_last_text_ended_refuses_nothing(monkeypatch):
+    child = subprocess.Popen(["sleep", "60"])
+    try:
+        old = processes.Table()
+        for pid in range(10**7, 10**7 + 2 * most_processes()):
+            old.processes[pid] = processes.Process(pid, child.pid, child.pid, threads=1, resident=0)
+        old.took = 60.0  # so that who shares readings would share this one for minutes
+        monkeypatch.setattr(processes, "_last", old)
+        members, _, tasks = tree.glance(child.pid, None, 0.05)
+        assert len(members) > most_processes() and tasks > most_processes()
+        assert Holdings(child.pid, None, gpu=False).excess(1 << 34) is None
+    finally:
+        child.kill()
+        child.wait()
