@@ -11,11 +11,12 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import select
 import signal
 import subprocess
 import sys
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -24,6 +25,7 @@ from engine.bench.run import runner
 from engine.bench.run.request import Request
 from engine.bench.run.results_file import ResultsFile
 
+POLL = 0.2  # seconds between two looks whether a silent process has ended
 END_SECONDS = 60.0  # for the sessions of a process to end after a signal
 
 
@@ -136,9 +138,8 @@ class Player:
         )  # fmt: skip
         try:
             self._send(self._begin)
-            for text in process.stdout:
-                if text.endswith(b"\n"):  # else it ended within a message
-                    self._on(json.loads(text))
+            for text in _lines(process):
+                self._on(json.loads(text))
         except Exception as e:  # of the results file, or of who reads the lines: the bench ends with it
             self.line.end_with(e)
             process.kill()
@@ -185,3 +186,19 @@ class Player:
                 process.kill()
         if self.thread.is_alive():
             self.thread.join(END_SECONDS)
+
+
+def _lines(process: subprocess.Popen) -> Iterator[bytes]:
+    """What a process writes, by lines, until it has ended. The end of its output may come much later, because forks of
+    it have that open, too."""
+    out, buffer = process.stdout.fileno(), b""
+    while True:
+        if not select.select([out], [], [], POLL)[0]:
+            if process.poll() is None or select.select([out], [], [], 0)[0]:
+                continue
+            return
+        data = os.read(out, 1 << 20)
+        if not data:
+            return
+        *lines, buffer = (buffer + data).split(b"\n")  # the last one is not whole yet
+        yield from lines
