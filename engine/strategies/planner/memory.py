@@ -176,13 +176,10 @@ def _committed(hardware: str, sms: int) -> Memory:
     paths = [p for kind in _READERS for p in sorted(RESULTS.glob(f"{kind}*-{hardware}-*.json"))]
     name = f"{hardware}-{content_key(str(sms), *(p.read_bytes() for p in paths))[:24]}.jsonl"
     aside = default_root() / "memory" / name
-    gathered = (
-        [GATHERED / name] if paths else sorted(GATHERED.glob(f"{hardware}-*.jsonl"))
-    )  # the package has no results
-    if gathered and gathered[0].exists():
-        memory = _lines(gathered[0])
-    elif aside.exists():
-        memory = _lines(aside)
+    # The installed package has no results, but what they come to.
+    gathered = [GATHERED / name] if paths else sorted(GATHERED.glob(f"{hardware}-*.jsonl"))
+    if ready := next((path for path in (*gathered, aside) if path.exists()), None):
+        memory = _lines(ready)
     else:
         memory = _gathered(paths, sms)
         memory_lines.add(aside, memory.to_text())
