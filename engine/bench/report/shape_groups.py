@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from engine import atomic_write
-from engine.bench.studies.shape_groups.rows import ARMS, words
+from engine.bench.studies.shape_groups.rows import ARMS, best_of, words
 from engine.suite.shape_groups import GROUPS, ShapeGroup
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -59,7 +59,7 @@ def why(rows: list[dict[str, Any]]) -> str:
         return "not measured yet"
     missing = [f"{row['cls']}: {row['why']}" for row in rows if row["why"]]
     for row in rows:
-        lacking = [ARMS[arm] for arm in ARMS if not any(_time(s, arm) for s in row["shapes"])]
+        lacking = [ARMS[arm] for arm in ARMS if not any(best_of(s, arm) for s in row["shapes"])]
         lacking += [] if any(s["copy"] and s["copy"].get("ms") for s in row["shapes"]) else ["a copy"]
         if not row["why"] and lacking:
             cut = "" if row.get("ended", True) else ", because the run was cut"
@@ -81,7 +81,7 @@ def table(row: dict[str, Any], group: ShapeGroup) -> list[list[str]]:
                 )
     for s in row["shapes"]:
         for arm, kernel in ARMS.items():
-            if (timed := _time(s, arm)) is not None:
+            if (timed := best_of(s, arm)) is not None:
                 share = s["shares"][arm]
                 lines.append([
                     words(s["shape"]) + ("" if s["tuned"] else ", unseen"), kernel, _us(timed["ms"]),
@@ -89,12 +89,6 @@ def table(row: dict[str, Any], group: ShapeGroup) -> list[list[str]]:
                     _times(timed["speedup"]), _times(timed["compiled"]),
                 ])  # fmt: skip
     return lines
-
-
-def _time(shape: dict[str, Any], arm: str) -> dict[str, Any] | None:
-    if arm == "general":
-        return shape["general"]
-    return shape[arm]["best"] if shape[arm] else None
 
 
 def _published(p: dict[str, Any] | None) -> str:

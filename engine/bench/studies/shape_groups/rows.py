@@ -25,7 +25,7 @@ def with_shares(shape: dict[str, Any]) -> dict[str, Any]:
     copy_ms = (shape["copy"] or {}).get("ms")
     shares = {}
     for arm in ARMS:
-        best = _best(shape, arm)
+        best = best_of(shape, arm)
         shares[arm] = {
             "bandwidth": best["bandwidth"] if best else None,
             "copy": copy_ms / best["ms"] if best and copy_ms else None,
@@ -33,7 +33,7 @@ def with_shares(shape: dict[str, Any]) -> dict[str, Any]:
     return shape | {"shares": shares}
 
 
-def _best(shape: dict[str, Any], arm: str) -> dict[str, Any] | None:
+def best_of(shape: dict[str, Any], arm: str) -> dict[str, Any] | None:
     """The arm's time at a shape; None if it has none, or not yet."""
     if arm == "general":
         return shape["general"]
@@ -47,7 +47,7 @@ def summary(row: dict[str, Any]) -> dict[str, Any]:
     for where in ("tuned", "unseen"):
         shapes = [s for s in row["shapes"] if s["tuned"] == (where == "tuned")]
         for arm in ARMS:
-            right = [(best, s["shares"][arm]) for s in shapes if (best := _best(s, arm))]
+            right = [(best, s["shares"][arm]) for s in shapes if (best := best_of(s, arm))]
             shares = {name: [s[name] for _, s in right if s[name]] for name in ("bandwidth", "copy")}
             compiled = [b["compiled"] for b, _ in right if b["compiled"]]
             means[f"{arm}_{where}"] = {
@@ -86,7 +86,7 @@ def table(row: dict[str, Any]) -> Iterator[str]:
     for s in row["shapes"]:
         name = f"{words(s['shape'])}{'' if s['tuned'] else ', unseen'}"
         for arm, kernel in ARMS.items():
-            best, share = _best(s, arm), s["shares"][arm]
+            best, share = best_of(s, arm), s["shares"][arm]
             cells = [name, kernel, _ms(best), _ms(s["copy"]), _percent(share["bandwidth"]), _percent(share["copy"])]
             cells += [_times(best and best["speedup"]), _times(best and best["compiled"])]
             yield f"| {' | '.join(cells)} |"
@@ -109,4 +109,4 @@ def _times(ratio: float | None) -> str:
     return f"{ratio:.2f}x" if ratio else "-"
 
 
-__all__ = ["ARMS", "lines", "summary", "table", "with_shares", "words"]
+__all__ = ["ARMS", "best_of", "lines", "summary", "table", "with_shares", "words"]
