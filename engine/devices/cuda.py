@@ -26,7 +26,7 @@ from engine.build.cute import environment
 from engine.build.limited import BuildError
 from engine.build.pool import BuildPool
 from engine.devices import Candidate, Problem, SessionRefused, TrialError
-from engine.devices.gpus import ARCH, bytes_needed, describe, visible
+from engine.devices.gpus import ARCH, bytes_needed, describe, only, visible
 from engine.evaluate.candidate.gpu_session import GpuSession
 from engine.evaluate.candidate.worker import Worker
 from engine.evaluate.candidate.worker_pool import WorkerPool
@@ -87,7 +87,7 @@ class Cuda:
         free = self.gpu.get("free_bytes")
         self.room = Room(int(OURS * free), lambda: self._in_use(free)) if free else None
         self.pool = pool or BuildPool()
-        chosen = {"CUDA_VISIBLE_DEVICES": visible, "CUDA_DEVICE_ORDER": "PCI_BUS_ID"} if visible else {}
+        chosen = only(visible)
         self.workers = WorkerPool(environment(self.pool.cache) | chosen)
         self.evaluators: WeakSet[Evaluator] = WeakSet()
         self._overhead: float | None = None

@@ -32,6 +32,11 @@ def visible() -> list[str]:
     return gpu_condition.visible() or [""]
 
 
+def only(which: str) -> dict[str, str]:
+    """What a process needs in its environment to see only this one of `visible`; {} if it has no name."""
+    return {"CUDA_VISIBLE_DEVICES": which, "CUDA_DEVICE_ORDER": "PCI_BUS_ID"} if which else {}
+
+
 def alike(one: str, other: str) -> bool:
     """Whether two of `visible` are of one kind, so that programs for one are right for the other."""
     first, second = gpu_condition.read(one or None), gpu_condition.read(other or None)

@@ -24,6 +24,7 @@ from typing import Any
 from engine.bench.run import runner
 from engine.bench.run.request import Request
 from engine.bench.run.results_file import ResultsFile
+from engine.devices.gpus import only
 
 POLL = 0.2  # seconds between two looks whether a silent process has ended
 END_SECONDS = 60.0  # for the sessions of a process to end after a signal
@@ -40,7 +41,8 @@ def run(
     What a process that is lost did not end goes to the others. Raises BadResults, BadSpec, OSError, and ProcessLost if
     some work is left."""
     results = ResultsFile(out, request.settings)
-    line = Line(runner.todo(request, results, 2), results, {"gpus": len(gpus)} | runner.about_sessions(at_once), say)
+    of_all = {"gpus": len(gpus)} | runner.about_sessions(at_once)
+    line = Line(runner.todo(request, results, len(gpus) * at_once), results, of_all, say)
     begins = [
         {"request": _plain(request), "at_once": at_once, "cores": cores, "share": len(gpus), "out": out and str(out)}
         for cores in parts(sorted(os.sched_getaffinity(0)), len(gpus))
@@ -60,7 +62,7 @@ def run(
     if line.todo and not line.late:
         raise ProcessLost(f"{line.lost[0] if line.lost else 'a process ended early'}; its error is above")
     if line.late:
-        say(f"stopped after {request.seconds:.0f} s; the same command continues")
+        say(runner.stopped(request))
     return results
 
 
@@ -80,14 +82,16 @@ def _plain(request: Request) -> dict[str, Any]:
     }  # fmt: skip
 
 
-class Line:
-    """The problems that wait, for the threads of all processes. `about`: of the whole bench; each process tells about
-    its machine; `late`: the time was over; `lost`: processes that ended early, in words."""
+class Line(runner.Here):
+    """The work of the bench (engine.bench.run.runner.Work), for the threads of all processes. `about`: of the whole
+    bench; each process tells about its machine; `late`: the time was over; `lost`: processes that ended early, in
+    words; `errors`: of this process."""
 
     def __init__(
         self, todo: list[str], results: ResultsFile, about: dict[str, Any], say: Callable[[str], None]
     ):  # fmt: skip
-        self.todo, self.results, self._about, self._say = todo, results, about, say
+        super().__init__(todo, results, say)
+        self._about = about
         self.late, self.lost = False, []
         self.errors: list[Exception] = []
         self._lock = threading.Lock()
@@ -98,15 +102,15 @@ class Line:
 
     def take(self) -> str | None:
         with self._lock:
-            return self.todo.pop(0) if self.todo else None
+            return super().take()
 
     def put(self, module: str, row: dict) -> None:
         with self._lock:
-            self.results.put(module, row)
+            super().put(module, row)
 
-    def say(self, text: str) -> None:
+    def say(self, line: str) -> None:
         with self._lock:
-            self._say(text)
+            super().say(line)
 
     def end_with(self, error: Exception) -> None:
         """Begin nothing more."""
@@ -131,10 +135,9 @@ class Player:
         self._process: subprocess.Popen | None = None
 
     def _serve(self) -> None:
-        chosen = {"CUDA_VISIBLE_DEVICES": self.gpu, "CUDA_DEVICE_ORDER": "PCI_BUS_ID"} if self.gpu else {}
         process = self._process = subprocess.Popen(
-            [sys.executable, "-m", "engine.bench.run.gpu_main"], env=os.environ | chosen, stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE, start_new_session=True,
+            [sys.executable, "-m", "engine.bench.run.gpu_main"], env=os.environ | only(self.gpu),
+            stdin=subprocess.PIPE, stdout=subprocess.PIPE, start_new_session=True,
         )  # fmt: skip
         try:
             self._send(self._begin)

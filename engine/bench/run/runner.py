@@ -55,13 +55,16 @@ class Here:
     """The work of a bench in one process. See Work. `todo`: modules that no session has taken yet."""
 
     def __init__(self, todo: list[str], results: ResultsFile, say: Callable[[str], None]):
-        self.todo, self.results, self.path, self.say = todo, results, results.path, say
+        self.todo, self.results, self.path, self._say = todo, results, results.path, say
 
     def take(self) -> str | None:
         return self.todo.pop(0) if self.todo else None
 
     def put(self, module: str, row: dict) -> None:
         self.results.put(module, row)
+
+    def say(self, line: str) -> None:
+        self._say(line)
 
 
 def run(
@@ -77,8 +80,13 @@ def run(
     finally:
         results.write()
     if late:
-        say(f"stopped after {request.seconds:.0f} s; the same command continues")
+        say(stopped(request))
     return results
+
+
+def stopped(request: Request) -> str:
+    """What a person reads of a bench whose time was over."""
+    return f"stopped after {request.seconds:.0f} s; the same command continues"
 
 
 def todo(request: Request, results: ResultsFile, at_once: int) -> list[str]:
