@@ -132,6 +132,7 @@ class Player:
         self.line, self.gpu, self._begin = line, gpu, begin
         self.thread = threading.Thread(target=self._serve, daemon=True, name=f"bench on GPU {gpu}")
         self._open: set[str] = set()
+        self._ended = False  # by the bench itself, which is interrupted
         self._process: subprocess.Popen | None = None
 
     def _serve(self) -> None:
@@ -147,7 +148,7 @@ class Player:
             self.line.end_with(e)
             process.kill()
         status = process.wait()
-        if status and not self.line.late and not self.line.errors:
+        if status and not self._ended and not self.line.late and not self.line.errors:
             how = f"signal {-status}" if status < 0 else f"status {status}"
             why = f"the process of {f'GPU {self.gpu}' if self.gpu else 'a predicted GPU'} ended with {how}"
             self.line.give_back(self._open, why)
@@ -179,6 +180,7 @@ class Player:
     def end(self) -> None:
         """End the process, which closes its sessions' logs before."""
         process = self._process
+        self._ended = True
         if process is None:
             return
         if process.poll() is None:

@@ -15,9 +15,8 @@ import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Protocol
-from urllib.parse import quote
 
-from engine.bench.run import fold, shards
+from engine.bench.run import fold, session_log, shards
 from engine.bench.run.ahead import LookAhead
 from engine.bench.run.request import Request
 from engine.bench.run.results_file import ResultsFile
@@ -45,7 +44,7 @@ class Work(Protocol):
         """The next module; None if no more waits."""
 
     def put(self, module: str, row: dict) -> None:
-        """The row of a session that ended."""
+        """The row of a session that ended, whose log is not needed any more."""
 
     def say(self, line: str) -> None:
         """A line for the person who started the bench."""
@@ -62,6 +61,7 @@ class Here:
 
     def put(self, module: str, row: dict) -> None:
         self.results.put(module, row)
+        session_log.drop(self.path, module)
 
     def say(self, line: str) -> None:
         self._say(line)
@@ -91,7 +91,12 @@ def stopped(request: Request) -> str:
 
 def todo(request: Request, results: ResultsFile, at_once: int) -> list[str]:
     """The problems whose sessions the results lack. Where several run at a time, the longest come first."""
-    modules = [module for module in request.problems if not results.finished(module, request.sha256(module))]
+    modules = []
+    for module in request.problems:
+        if results.finished(module, request.sha256(module)):
+            session_log.drop(results.path, module)  # of a bench that was killed between the two
+        else:
+            modules.append(module)
     if at_once > 1:
         known = shards.weights()
         modules.sort(key=lambda module: -known.get(module, 0.0))
@@ -216,10 +221,9 @@ class _Player:
         bench.look_at_the_clock()
         pid, spec = bench.request.problems[module], bench.request.session(module)
         memory = frozen_memory(spec, self.evaluator, pid)
-        log = SessionLog(self._beside(module), spec, memory)
+        log = SessionLog(session_log.beside(bench.work.path, module), spec, memory)
         owner = _Owner(bench, log)
         self._warm()
-        finished = False
         try:
             session = sessions.run(
                 spec, device=self.evaluator, history=log.history, read_blob=log.blobs.__getitem__,
@@ -235,9 +239,8 @@ class _Player:
             sha256 = bench.request.sha256(module)
             row = fold.row_of(pid, log.emitted, log.blobs) | ({"sha256": sha256} if sha256 else {})
             bench.put(module, row)
-            finished = True
         finally:
-            log.close(finished=finished)
+            log.close()
             self.ahead.end()
 
     def _look_ahead(self) -> None:
@@ -248,11 +251,6 @@ class _Player:
             spec = self.bench.request.session(following)
             pid = self.bench.request.problems[following]
             self.ahead.begin(spec, frozen_memory(spec, self.evaluator, pid))
-
-    def _beside(self, module: str) -> Path | None:
-        """The path of a session's log. A module in a folder has a / in its name, which becomes %2F."""
-        path = self.bench.work.path
-        return None if path is None else path.with_name(f"{path.name}.{quote(module, safe='')}.session")
 
     def _warm(self) -> None:
         """Let the workers of the next session import while this one ends, as the app's engine does."""

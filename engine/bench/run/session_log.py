@@ -1,7 +1,7 @@
 """The log of a bench's current session, beside the results file, from which a later call continues.
 
-One JSON line per event, with the texts that it names; the first line identifies the session. The file is deleted when
-the session is folded into the results.
+One JSON line per event, with the texts that it names; the first line identifies the session. Who writes the session's
+row into the results file deletes the log then, so that whichever process is killed leaves one of them.
 """
 
 from __future__ import annotations
@@ -11,11 +11,23 @@ import json
 from collections.abc import Iterator
 from pathlib import Path
 from typing import IO, Any
+from urllib.parse import quote
 
 from engine.build.cache import content_key
 from engine.session import events
 from engine.session.script.steps import Emitted
 from engine.session.spec import SessionSpec
+
+
+def beside(results: Path | None, module: str) -> Path | None:
+    """The path of a session's log. A module in a folder has a / in its name, which becomes %2F."""
+    return None if results is None else results.with_name(f"{results.name}.{quote(module, safe='')}.session")
+
+
+def drop(results: Path | None, module: str) -> None:
+    """Delete a session's log, which its row in the results replaces."""
+    if (path := beside(results, module)) is not None:
+        path.unlink(missing_ok=True)
 
 
 class SessionLog:
@@ -54,21 +66,18 @@ class SessionLog:
         self._file.write(json.dumps({"session": self.key, "version": events.VERSION}) + "\n")
         self._file.writelines(map(_line, self.emitted[:-1]))
 
-    def close(self, *, finished: bool) -> None:
-        """`finished`: the session is in the results, so its log is no longer needed."""
+    def close(self) -> None:
         if self._file is not None:
             self._file.close()
         self._file = None
-        if finished and self.path is not None:
-            self.path.unlink(missing_ok=True)
 
     def _read(self) -> Iterator[Emitted]:
         """The events of this session; none if the file is of another session or version."""
         if self.path is None or not self.path.exists():
             return
-        lines = self.path.read_text(encoding="utf-8").splitlines()
+        lines = self.path.read_text(encoding="utf-8", errors="replace").split("\n")  # texts may have other line ends
         with contextlib.suppress(ValueError, KeyError, TypeError):  # a torn line, and all that follows it
-            first = json.loads(lines[0]) if lines else {}
+            first = json.loads(lines[0])
             if first != {"session": self.key, "version": events.VERSION}:
                 return
             for line in lines[1:]:

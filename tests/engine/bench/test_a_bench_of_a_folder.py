@@ -8,8 +8,9 @@ from types import SimpleNamespace
 import pytest
 
 from engine.__main__ import main
-from engine.bench.run import runner
+from engine.bench.run import runner, session_log
 from engine.bench.run.request import Request
+from engine.bench.run.session_log import SessionLog
 from engine.bench.run.shards import BadResults
 from engine.devices import registry
 from engine.session import events
@@ -92,6 +93,24 @@ def test_the_log_of_a_cut_session_lies_beside_the_results_and_is_gone_on_from(fo
     assert [p.name for p in tmp_path.glob("*.session")] == ["b.json.level1%2F2_ReLU.session"]
     row = runner.run(one, [Bench()], out, lambda text: None).problems["level1/2_ReLU"]
     assert row["session"]["resumed"] == 1 and not list(tmp_path.glob("*.session"))
+
+
+def test_a_log_that_a_killed_bench_left_beside_its_row_goes(folder, tmp_path):
+    out, one = tmp_path / "b.json", request(folder, NAMES[:1])
+    runner.run(one, [Bench()], out, lambda text: None)
+    (log := session_log.beside(out, NAMES[0])).write_text("of a session whose row is written")
+    runner.run(one, [Bench()], out, lambda text: None)
+    assert not log.exists()
+
+
+def test_a_torn_log_is_read_up_to_the_tear(folder, tmp_path):
+    spec = request(folder, NAMES[:1]).session(NAMES[0])
+    log = SessionLog(tmp_path / "log", spec, "")
+    log.add(Emitted(events.Progress("one\u2028and the same line"), {}, 1.0))
+    log.close()
+    with log.path.open("ab") as file:
+        file.write('{"t": 2.0, "kind": "é'.encode()[:-1])
+    assert [e.event.text for e in SessionLog(log.path, spec, "").emitted] == ["one\u2028and the same line"]
 
 
 def test_with_several_sessions_on_a_gpu_nothing_is_prepared_ahead(folder, tmp_path, traced, monkeypatch):  # noqa: F811

@@ -103,7 +103,7 @@ def test_a_killed_process_leaves_its_problems_to_the_other_one_and_an_interrupte
 
     assert (file := json.loads(out.read_text()))["about"]["gpus"] == 2 and file["about"]["kind"] == "predicted"
 
-    assert start(1).wait(180) == 0
+    assert start(1).wait(180) == 0, log.read_text()
     file = json.loads(out.read_text())
     assert sorted(file["problems"]) == [f"m{n}" for n in range(8)]
     assert all(row["session"]["state"] == "done" and row["trials"][0]["ok"] for row in file["problems"].values())

@@ -12,6 +12,7 @@ pytest.importorskip("torch")
 from engine.evaluate.integrity import measuring
 from engine.evaluate.integrity.measuring import measure
 from engine.evaluate.integrity.process import own_builds
+from engine.evaluate.integrity.process.candidate import CandidateEnded
 from engine.evaluate.integrity.process.own_builds import Builds
 from engine.evaluate.integrity.verify import Verifier
 from tests.engine.integrity import zoo
@@ -226,7 +227,9 @@ def test_a_kernel_that_leaves_itself_a_mark_gains_nothing(verifier, monkeypatch)
     monkeypatch.setattr(measuring, "steady", lambda take, samples: (take(), []))
     verifier.verify(MARKED)
     assert verifier.builds is not None
-    timed = measure(verifier.examiner, MARKED, "python", "f32", builds=verifier.builds)
-    assert {f.code for f in timed.findings if f.severity == "cheat" or f.severity == "wrong"} & {
-        "wrong_result", "replayed", "constant"
-    }  # fmt: skip
+    try:
+        timed = measure(verifier.examiner, MARKED, "python", "f32", builds=verifier.builds)
+        codes = {f.code for f in timed.findings if f.severity in ("cheat", "wrong")}
+    except CandidateEnded as e:  # on a busy machine its copies take no longer than a batch without calls
+        codes = {e.code}
+    assert codes & {"wrong_result", "replayed", "constant", "clock"}
