@@ -54,7 +54,12 @@ def bench(folder, tmp_path):
         command += ["--gpus", str(many), "--trials", "1", "--json", str(out)]
         env = {**os.environ, "UCUTLASS_CACHE": str(tmp_path / "cache"), "UCUTLASS_COMPILERS": ""}
         log = (tmp_path / "log").open("a")
-        started.append(subprocess.Popen(command, cwd=ROOT, env=env, stdout=log, stderr=log, start_new_session=True))
+        started.append(
+            subprocess.Popen(
+                command, cwd=ROOT, env=env, stdout=log, stderr=log, start_new_session=True,
+                preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),  # a shell's jobs ignore it
+            )
+        )  # fmt: skip
         return started[-1]
 
     yield start, out
