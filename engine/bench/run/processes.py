@@ -22,6 +22,7 @@ from pathlib import Path
 from typing import Any
 
 from engine.bench.run import runner
+from engine.bench.run.crew import Crew
 from engine.bench.run.request import Request
 from engine.bench.run.results_file import ResultsFile
 from engine.devices.gpus import only
@@ -47,15 +48,15 @@ def run(
         {"request": _plain(request), "at_once": at_once, "cores": cores, "share": len(gpus), "out": out and str(out)}
         for cores in parts(sorted(os.sched_getaffinity(0)), len(gpus))
     ]
-    players = [Player(line, gpu, begin) for gpu, begin in zip(gpus, begins, strict=True)]
+    players, crew = [Player(line, gpu, begin) for gpu, begin in zip(gpus, begins, strict=True)], Crew()
     try:
         for player in players:
-            player.thread.start()
-        for player in players:
-            player.thread.join()
+            crew.start(player.serve, name=f"bench on GPU {player.gpu}")
+        crew.wait()
     finally:
         for player in players:
             player.end()
+        crew.wait()
         results.write()
     if line.errors:
         raise line.errors[0]
@@ -126,20 +127,22 @@ class Line(runner.Here):
 
 
 class Player:
-    """One GPU's process, and the thread that serves it. `begin`: its first message."""
+    """One GPU's process. `begin`: its first message."""
 
     def __init__(self, line: Line, gpu: str, begin: dict[str, Any]):
         self.line, self.gpu, self._begin = line, gpu, begin
-        self.thread = threading.Thread(target=self._serve, daemon=True, name=f"bench on GPU {gpu}")
         self._open: set[str] = set()
         self._ended = False  # by the bench itself, which is interrupted
         self._process: subprocess.Popen | None = None
 
-    def _serve(self) -> None:
+    def serve(self) -> None:
+        """Start it, and answer it until it has ended. In a thread of its own."""
         process = self._process = subprocess.Popen(
             [sys.executable, "-m", "engine.bench.run.gpu_main"], env=os.environ | only(self.gpu),
             stdin=subprocess.PIPE, stdout=subprocess.PIPE, start_new_session=True,
         )  # fmt: skip
+        if self._ended:  # before it had a process to end
+            process.send_signal(signal.SIGINT)
         try:
             self._send(self._begin)
             for text in _lines(process):
@@ -179,18 +182,14 @@ class Player:
 
     def end(self) -> None:
         """End the process, which closes its sessions' logs before."""
-        process = self._process
         self._ended = True
-        if process is None:
-            return
-        if process.poll() is None:
+        process = self._process
+        if process is not None and process.poll() is None:
             process.send_signal(signal.SIGINT)
             try:
                 process.wait(END_SECONDS)
             except subprocess.TimeoutExpired:
                 process.kill()
-        if self.thread.is_alive():
-            self.thread.join(END_SECONDS)
 
 
 def _lines(process: subprocess.Popen) -> Iterator[bytes]:

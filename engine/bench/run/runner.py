@@ -18,6 +18,7 @@ from typing import Protocol
 
 from engine.bench.run import fold, session_log, shards
 from engine.bench.run.ahead import LookAhead
+from engine.bench.run.crew import Crew
 from engine.bench.run.request import Request
 from engine.bench.run.results_file import ResultsFile
 from engine.bench.run.session_log import SessionLog
@@ -107,16 +108,14 @@ def play(request: Request, evaluators: Sequence[Evaluator], work: Work, at_once:
     """Run sessions on each evaluator until no work is left. True if the request's time was over before. Raises the
     first error of a session that broke."""
     bench = _Bench(request, work, ahead=at_once == 1)
-    threads = [threading.Thread(target=bench.work_on, args=(evaluator,), daemon=True) for evaluator in evaluators]
+    crew = Crew()
     try:
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join()
+        for evaluator in evaluators:
+            crew.start(bench.work_on, evaluator)
+        crew.wait()
     finally:
         bench.stop.set()
-        for thread in threads:
-            thread.join()
+        crew.wait()
     if bench.errors:
         raise bench.errors[0]
     return bench.late

@@ -80,6 +80,12 @@ def _command(pid: int) -> str:
     return ""
 
 
+def interrupted(pid: int) -> bool:
+    """Return True if an interrupt waits for a process that is stopped."""
+    pending = next(x for x in Path(f"/proc/{pid}/status").read_text().splitlines() if x.startswith("ShdPnd:"))
+    return bool(int(pending.split()[1], 16) >> (signal.SIGINT - 1) & 1)
+
+
 def until(true, seconds: float = 120.0):
     end = time.monotonic() + seconds
     while not (answer := true()):
@@ -101,6 +107,7 @@ def test_a_killed_process_leaves_its_problems_to_the_other_one_and_an_interrupte
     os.kill(two[0], signal.SIGKILL)
     until(lambda: "ended with signal 9; what it did not end goes to the others" in log.read_text())
     process.send_signal(signal.SIGINT)
+    until(lambda: interrupted(two[1]))  # before it goes on: all of its modules together take it a few seconds
     os.kill(two[1], signal.SIGCONT)
     assert process.wait(60) == 1, log.read_text()
     assert f"stopped; the same command continues from {out}" in log.read_text()
