@@ -8,7 +8,7 @@ from engine.bench.studies.shape_groups import __main__ as command
 from engine.bench.studies.shape_groups.copies import Copies
 from engine.bench.studies.shape_groups.saved import Saved
 from engine.bench.studies.shape_groups.study import Row, Study
-from engine.suite.shape_groups import GROUPS
+from engine.suite.shape_groups import GROUPS, ShapeGroup
 from sol.hardware import load
 
 TIMED = {"trial": 1, "ms": 1.0, "kind": "measured", "speedup": 2.0, "baseline": "eager", "bandwidth": 0.8}
@@ -66,7 +66,9 @@ def test_the_next_run_plays_the_sessions_that_are_missing_and_ends_the_row():
     )
 
 
-def test_on_a_predicted_device_the_command_writes_rows_with_a_predicted_copy(tmp_path, capsys):
+def test_on_a_predicted_device_the_command_writes_rows_with_a_predicted_copy(tmp_path, monkeypatch, capsys):
+    small = ShapeGroup("silu_and_mul", ((16, 512), (32, 512)), ((48, 256), (64, 256)))
+    monkeypatch.setattr(command, "GROUPS", GROUPS | {small.name: small})
     out = tmp_path / "groups.json"
     argv = ["--device", "modelled:h200", "--only", "silu_and_mul", "--shapes", "1", "--trials", "2"]
     assert command.main([*argv, "--json", str(out)]) == 0
