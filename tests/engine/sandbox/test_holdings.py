@@ -6,6 +6,7 @@ of a CPU sandbox, which refuses memory without a name, and that of a GPU sandbox
 
 import subprocess
 import sys
+import threading
 
 import pytest
 
@@ -114,8 +115,12 @@ def test_a_reading_from_before_the_last_text_ended_refuses_nothing(monkeypatch):
         old = processes.Table()
         for pid in range(10**7, 10**7 + 2 * most_processes()):
             old.processes[pid] = processes.Process(pid, child.pid, child.pid, threads=1, resident=0)
-        old.took = 60.0  # so that who shares readings would share this one for minutes
-        monkeypatch.setattr(processes, "_last", old)
+        real, me = processes.table, threading.get_ident()  # threads of earlier tests' sandboxes still read
+
+        def table(age=0.0):
+            return old if age and threading.get_ident() == me else real(age)
+
+        monkeypatch.setattr(processes, "table", table)
         members, _, tasks = tree.glance(child.pid, None, 0.05)
         assert len(members) > most_processes() and tasks > most_processes()
         assert Holdings(child.pid, None, gpu=False).excess(1 << 34) is None
