@@ -60,6 +60,7 @@ class Modelled:
     def warm(self, source_kind: str = "module") -> None:
         """Start what `open` needs, without waiting: called while the module is still being traced."""
         self.oracle.start()
+        offline.warm()
         if source_kind == "module":
             module_process.warm(local_user=self.local_user)
 

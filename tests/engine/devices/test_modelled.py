@@ -56,6 +56,17 @@ def no_compilers(monkeypatch):
     )
 
 
+def test_compilers_are_imported_while_the_module_is_traced(monkeypatch):
+    begun = []
+    monkeypatch.setattr(modelled.offline, "warm", lambda: begun.append("compilers"))
+    monkeypatch.setattr(modelled.module_process, "warm", lambda **k: None)
+    device = modelled.Modelled("h200")
+    monkeypatch.setattr(device.oracle, "start", lambda: None)
+    device.warm()
+    device.warm("program")
+    assert begun == ["compilers"] * 2
+
+
 def play(source, history=(), blobs=None, **changes):
     spec = SessionSpec(source=source, device="modelled:h200", trials=2, **changes)
     emitted = list(run(spec, history=history, read_blob=(blobs or {}).__getitem__))
