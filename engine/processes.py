@@ -21,7 +21,8 @@ KERNEL_AGE = 10.0  # seconds for which a process id is known to be the kernel's
 
 @dataclass(frozen=True, slots=True)
 class Process:
-    """`session`: the id of its leader; `resident`: bytes, with those of mapped files."""
+    """`session`: the id of its leader, 0 for one outside of this container; `resident`: bytes, with those of mapped
+    files."""
 
     pid: int
     parent: int
@@ -78,8 +79,9 @@ class Table:
         return owners
 
     def of_session(self, session: int) -> int:
-        """Resident bytes of every process in a session."""
-        return sum(p.resident for p in self.processes.values() if p.session == session)
+        """Resident bytes of every process in a session; none for 0, which is no session: in a container, all whose
+        leader is outside of it have that number."""
+        return sum(p.resident for p in self.processes.values() if p.session == session) if session else 0
 
 
 def _read(path: str, folder: int) -> bytes:

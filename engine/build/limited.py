@@ -111,7 +111,8 @@ def run(
 
 
 def resident(session: int) -> int:
-    """Resident bytes of every process in a session, now or a moment ago."""
+    """Resident bytes of every process in a session, now or a moment ago. None yet for 0, the id of a process that has
+    not started."""
     return processes.table(LOOK).of_session(session)
 
 

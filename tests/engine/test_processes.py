@@ -50,6 +50,12 @@ def test_a_session_counts_with_the_memory_of_all_its_processes():
     child.communicate(b"\n")
 
 
+def test_processes_whose_leader_is_outside_of_the_container_belong_to_nobodys_session():
+    table = processes.Table()
+    table.processes = {2: processes.Process(2, 1, 0, 1, 5 << 30), 7: processes.Process(7, 2, 7, 1, 1 << 20)}
+    assert (table.of_session(0), table.of_session(7)) == (0, 1 << 20)
+
+
 def test_many_who_look_at_once_share_one_reading(readings):
     threads = [threading.Thread(target=processes.table, args=(1.0,)) for _ in range(20)]
     for thread in threads:
