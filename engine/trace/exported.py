@@ -12,12 +12,22 @@ from typing import Any
 from engine.trace.recurrent import shapes_only
 from engine.trace.results import open_dataclasses
 from engine.trace.writes import in_place
+from engine.trace.writes.state import size
 
 _WRITTEN = ("BUFFER_MUTATION", "PARAMETER_MUTATION", "USER_INPUT_MUTATION")  # torch.export's kinds of results
 
 
+class Resized(Exception):
+    """Forward replaces the buffer `path` by a tensor of another shape or type, so there is no place for its new value.
+    `before`, `after`: both, in words."""
+
+    def __init__(self, path: str, before: str, after: str):
+        super().__init__(f"forward replaces the module's {path}, {before}, by a tensor of {after}")
+        self.path, self.before, self.after = path, before, after
+
+
 def export(model: Any, inputs: tuple[Any, ...], named: dict[str, Any] | None = None) -> Any:
-    """The exported program, functional. `named`: arguments by name. Raises what torch.export raises."""
+    """The exported program, functional. `named`: arguments by name. Raises Resized, and what torch.export raises."""
     import torch
 
     known = {id(tensor) for tensor in _kept(model)}
@@ -75,10 +85,15 @@ def _written_at_the_end(model: Any) -> Iterator[None]:
 
     @functools.wraps(forward)
     def written(*arguments: Any, **named: Any) -> Any:
-        before = [(m, name, x) for m in model.modules() for name, x in m._buffers.items() if x is not None]
+        places = [(p, m, name) for p, m in model.named_modules() for name in m._buffers]
+        before = [(m, name, m._buffers[name]) for _, m, name in places if m._buffers[name] is not None]
         result = forward(*arguments, **named)
         open_dataclasses({type(x) for x in torch.utils._pytree.tree_leaves(result)})
         replaced = [(m, name, old, m._buffers[name]) for m, name, old in before if m._buffers[name] is not old]
+        for module, name, old, value in replaced:
+            if value is not None and size(value) != size(old):
+                prefix = next(p for p, m, _ in places if m is module)
+                raise Resized(f"{prefix}.{name}".lstrip("."), size(old), size(value))
         olds = {old.untyped_storage()._cdata for _, _, old, _ in replaced}
 
         def apart(x: Any) -> Any:

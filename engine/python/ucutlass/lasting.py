@@ -44,6 +44,13 @@ def check(module: torch.nn.Module, call: Call, program: Any, start: state.State,
         raise OptimizeError(state.refuse(changed).reason)
 
 
+def settle(module: torch.nn.Module, call: Call) -> None:
+    """Call the module once, on copies, for what it keeps of its first call."""
+    one = _copied(call, torch.clone)
+    with torch.no_grad():
+        module(*one.args, **one.kwargs)
+
+
 def _copied(call: Call, of: Any) -> Call:
     return Call(*_pytree.tree_map(lambda x: of(x) if torch.is_tensor(x) else x, (call.args, call.kwargs)))
 
@@ -65,4 +72,4 @@ def _close(a: torch.Tensor, b: torch.Tensor) -> bool:
     return torch.allclose(a.float(), b.float(), rtol=CLOSE, atol=bound, equal_nan=True)
 
 
-__all__ = ["check"]
+__all__ = ["check", "settle"]

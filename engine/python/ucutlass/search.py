@@ -32,7 +32,7 @@ from engine.session.spec import MAX_SOURCE
 from engine.trace import capture, exported
 from engine.trace.explain import explain
 from engine.trace.load import Bad
-from engine.trace.writes.state import State
+from engine.trace.writes.state import State, refuse_resized
 from engine.words import baseline_name
 from sol.bounds import legal_classes
 from sol.graph import OpGraph
@@ -52,13 +52,14 @@ PLAIN = (bool, int, float, str, type(None))
 @dataclass(frozen=True)
 class Live:
     """A module as it was traced here: its graph, its tensors by their names in the graph, its tensor arguments, the
-    other ones (None if one is no plain value), and how it returns its results."""
+    other ones (None if one is no plain value), and how it returns its results. `settled`: as after its first call."""
 
     graph: OpGraph
     values: dict[str, torch.Tensor]
     inputs: tuple[torch.Tensor, ...]
     others: tuple[Any, ...] | None
     spec: Any
+    settled: bool = False
 
 
 def optimize(
@@ -117,8 +118,20 @@ def optimize(
 
 
 def trace(module: torch.nn.Module, args: tuple[Any, ...], kwargs: Mapping[str, Any] | None = None) -> Live:
-    """The module's graph, by torch.export in this process. Raises OptimizeError."""
+    """The module's graph, by torch.export in this process. A module whose first call makes buffers in other shapes than
+    it began with, which later calls read, is then as after that call. Raises OptimizeError."""
     call = arguments.Call(args, dict(kwargs or {}))
+    try:
+        return _traced(module, call)
+    except exported.Resized:
+        lasting.settle(module, call)
+    try:
+        return replace(_traced(module, call), settled=True)
+    except exported.Resized as e:
+        raise OptimizeError(refuse_resized(e.path, e.before, e.after).reason) from None
+
+
+def _traced(module: torch.nn.Module, call: arguments.Call) -> Live:
     before = State(module)
     try:
         with _quiet():
@@ -127,6 +140,8 @@ def trace(module: torch.nn.Module, args: tuple[Any, ...], kwargs: Mapping[str, A
         graph_capture = capture.Capture(program)
         graph = OpGraph.from_json(json.dumps(graph_capture.graph()))
         constants = graph_capture.constants()
+    except exported.Resized:
+        raise
     except Exception as e:
         if odd := _ODD.match(str(e)):
             where = "forward takes" if odd[1] else "forward returns"
@@ -268,7 +283,7 @@ def _own(collected: progress.Collected, live: Live) -> Whole:
     for name, t in tensors.items():
         if t.path in own:
             tensors[name] = replace(t, path=own[t.path].path, kind=own[t.path].kind)
-    graph = replace(graph, tensors=tensors)
+    graph = replace(graph, tensors=tensors, settled=live.settled)
     texts = "".join(p.program.text for p in whole.placed) + graph.to_json() + _shipped()
     title = f"{whole.title} {hashlib.sha256(texts.encode()).hexdigest()[:8]}"
     return replace(whole, title=title, module=None, graph=graph, values=live.others, results=None, figures={})

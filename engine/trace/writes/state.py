@@ -68,7 +68,7 @@ class State:
         both = {p: (_kind(self.seen.get(p)), _kind(now.get(p))) for p in paths}
         buffers = {p for p, kinds in both.items() if kinds == ("buffer", "buffer")}
         tensors = {p for p, kinds in both.items() if kinds == ("tensor", "tensor")}
-        sizes = {p: (_size(self.seen[p]), _size(now[p])) for p in tensors | buffers}
+        sizes = {p: (size(self.seen[p][1].value), size(now[p][1].value)) for p in tensors | buffers}
         resized = {p: (was, is_) for p, (was, is_) in sizes.items() if was != is_}
         return Changes(tensors, buffers, paths - tensors - buffers, resized)
 
@@ -94,15 +94,16 @@ class State:
 def every_call(model: Any, start: State, call: Callable[[], Any]) -> EveryCall:
     """What calls keep in a module that has had one call since `start`. The module is then as before its first call or,
     if it is `settled`, as after it. `call`: calls it once more, with other tensors. Raises Bad for a buffer that gets
-    another shape or type."""
+    another shape or type and that every call writes; one that the first call makes for its inputs is a cache."""
     first = start.changed()
-    if resized := sorted(first.buffers & set(first.resized)):
-        raise refuse_resized(resized[0], *first.resized[resized[0]])
     if not first.all:
         return EveryCall()
     second = State(model)
     call()
     again = second.changed()
+    resized = again.resized | first.resized
+    if lasting := sorted(again.buffers & set(resized)):
+        raise refuse_resized(lasting[0], *resized[lasting[0]])
     became = first.others - again.others  # None before the first call, and a tensor since
     settled = bool(became) or not first.all <= again.all
     (second if settled else start).restore()
@@ -159,6 +160,11 @@ def line_of(path: str) -> int | None:
     return lines[-1] if lines else None
 
 
+def size(tensor: Any) -> str:
+    """Type and shape in words: "float32 [8, 8]"."""
+    return f"{str(tensor.dtype).removeprefix('torch.')} {list(tensor.shape)}"
+
+
 def _own(module: Any) -> dict[str, Any]:
     return {name: value for name, value in vars(module).items() if name not in _OF_TORCH}
 
@@ -207,11 +213,6 @@ class _Items:
     __hash__ = None
 
 
-def _size(look: Any) -> str:
-    tensor = look[1].value
-    return f"{str(tensor.dtype).removeprefix('torch.')} {list(tensor.shape)}"
-
-
 def _kind(look: Any) -> str:
     return look[0] if look is not None else ""
 
@@ -225,4 +226,4 @@ def _refill(value: Any, look: Any) -> None:
         value.update(look[2].items)
 
 
-__all__ = ["State", "line_of", "promote", "refuse"]
+__all__ = ["State", "line_of", "promote", "refuse", "size"]

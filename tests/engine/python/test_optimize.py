@@ -2,6 +2,7 @@
 
 import json
 import re
+import sys
 
 import pytest
 import torch
@@ -81,6 +82,42 @@ class Counts(nn.Module):
         return x * self.calls
 
 
+class Cached(nn.Module):
+    """Makes positions for its first input, as ConViT does."""
+
+    def __init__(self, width=1024):
+        super().__init__()
+        self.a = nn.Linear(width, width)
+        self.register_buffer("places", torch.zeros(1, 1))
+
+    def forward(self, x):
+        if len(self.places) != len(x):
+            self.places = torch.arange(len(x), dtype=x.dtype)[:, None]
+        return torch.nn.functional.gelu(self.a(x)) + self.places
+
+
+def test_buffers_that_the_first_call_makes_are_read_by_the_programs(priced):
+    model, x = Cached().eval(), torch.randn(512, 1024)
+    fast = ucutlass.optimize(model, x, trials=2, verbose=False, device="modelled:h200")
+    assert fast.report.programs and model.places.shape == (512, 1)
+    with torch.no_grad():
+        assert torch.allclose(fast(x), model(x), atol=1e-4)
+        fresh = Cached().eval()
+        fresh.a.load_state_dict(model.a.state_dict())
+        package = sys.modules[type(fast).__module__.partition(".")[0]]
+        assert torch.allclose(package.optimized(fresh)(x), model(x), atol=1e-4)
+
+
+class Grows(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.register_buffer("past", torch.zeros(1, 4))
+
+    def forward(self, x):
+        self.past = torch.cat([self.past, x])
+        return self.past.sum(0)
+
+
 class Dtype(nn.Module):
     def forward(self, x, dtype=None):
         return x * 2, x.dtype
@@ -103,6 +140,7 @@ class Fails(nn.Module):
         (Net(64).eval(), [torch.ones(0, 64)], {}, r"input 1 has the shape .0, 64.: axis 0 has size 0"),
         (Net(64).eval().to("meta"), [torch.ones(2, 64, device="meta")], {}, "on meta, without values; give them some"),
         (Counts().eval(), torch.ones(2), {}, "changes the module's attribute calls, so each call computes something"),
+        (Grows().eval(), torch.ones(2, 4), {}, r"replaces the module's past, float32 .3, 4., by .* .5, 4., so"),
         (Dtype().eval(), torch.ones(2), {}, "forward returns a torch.dtype: give tensors, plain values, and tuples"),
         (Dtype().eval(), [torch.ones(2), torch.int8], {}, "forward takes a torch.dtype: give tensors, plain values"),
         (Net(64).eval(), "x", {}, "must be a tensor, a list, a tuple or a dictionary, not a str"),

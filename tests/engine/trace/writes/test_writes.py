@@ -98,6 +98,12 @@ def test_a_buffer_that_gets_another_shape_is_refused_because_the_next_call_compu
     assert "Start with a tensor of float32 [8, 8]" in bad.reason
 
 
+def test_a_buffer_that_the_first_call_makes_for_its_inputs_is_a_cache():
+    forward = "if self.n.shape[0] != len(args[0]):\n    self.n = torch.arange(8.0)\nreturn args[0] + self.n"
+    g = graph(forward, init=BUFFERS)
+    assert ops(g) == ["add"] and g.settled and g.writes == ()
+
+
 def test_a_write_to_what_forward_made_itself_is_no_write():
     g = graph("y = args[0] * 2\ny.add_(1)\nreturn y", X)
     assert ops(g) == ["mul", "add"] and g.writes == ()
