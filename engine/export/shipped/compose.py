@@ -120,7 +120,7 @@ class Writer:
             self._line(f"run_{program}([{', '.join(inputs)}], [{', '.join(outputs)}])")
         else:
             self.names[program] = self.programs[program].operator
-            self._line(f"{', '.join(outputs)} = {program}({', '.join(inputs)})")
+            self._line(f"{', '.join(outputs)} = {program}([{', '.join(inputs)}])")
         for out, (name, shape, dtype) in zip(outputs, step["makes"], strict=True):
             own = self.tensors[name]
             if list(own["shape"]) != list(shape):

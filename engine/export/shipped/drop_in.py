@@ -40,7 +40,7 @@ def programs():
         else:
             reference = _compose.function(*written, f"<{__package__}.{name} on the CPU>")
         results = [(tuple(shape), _compose.dtype_of(dtype)) for _, shape, dtype in step["makes"]]
-        operator = _operators.operator(step["operator"], len(step["reads"]), results, load, reference)
+        operator = _operators.operator(step["operator"], results, load, reference)
         known[name] = _compose.Program(load, operator)
     return known
 

@@ -12,6 +12,7 @@ torch = pytest.importorskip("torch")
 
 from torch._subclasses.fake_tensor import FakeTensorMode  # noqa: E402
 
+from engine.export.shipped import operators as shipped  # noqa: E402
 from tests.engine.export.packages import NESTED, TWO_REGIONS, WRITES, exported  # noqa: E402
 
 
@@ -94,14 +95,17 @@ def test_a_fake_tensor_gets_the_shape_without_a_computation(two):
 
 
 def test_each_operator_keeps_the_contract_of_torch_library(two):
-    for name in dir(torch.ops.ucutlass):
-        if name.startswith("tested_") and "region" in name:
-            operator = getattr(torch.ops.ucutlass, name).default
-            if len(operator._schema.arguments) == 3 and "region_1" in name:
-                inputs = [torch.randn(32, 64), torch.randn(128, 64), torch.randn(128)]
-                torch.library.opcheck(operator, inputs, test_utils=("test_schema", "test_faketensor"))
-                return
-    pytest.fail("no operator of the first region is there")
+    _, fast, x, _ = two
+    first, *_ = (n.target for n in torch.export.export(fast, (x,)).graph.nodes if "ucutlass" in str(n.target))
+    inputs = [torch.randn(32, 64), torch.randn(128, 64), torch.randn(128)]
+    torch.library.opcheck(first, (inputs,), test_utils=("test_schema", "test_faketensor"))
+
+
+def test_a_program_may_read_more_tensors_than_a_schema_has_arguments():
+    many = [torch.full((4,), float(i)) for i in range(100)]
+    operator = shipped.operator("tested_many", [((4,), torch.float32)], None, lambda *x: (sum(x),))
+    compiled = torch.compile(lambda *x: operator(list(x)) * 2, backend="aot_eager", fullgraph=True)
+    assert torch.equal(compiled(*many), torch.full((4,), 9900.0))
 
 
 def test_what_forward_writes_is_written_under_torch_compile(tmp_path):
