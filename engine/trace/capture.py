@@ -79,8 +79,7 @@ class Capture:
 
     def graph(self) -> dict:
         signature = self.program.graph_signature
-        outputs: list[str] = []
-        writes: list[str] = []
+        outputs, writes = list[str](), list[str]()
         for node in self.program.graph.nodes:
             if node.op == "placeholder":
                 self._placeholder(node, signature)
@@ -93,7 +92,8 @@ class Capture:
         self._drop_unread(outputs)
         self.ops = list(aliases.plain(spellings.composites(self.ops, outputs), self.tensors))
         chance.refuse_chance(self.ops, self.drawn)
-        Masks(self._known).mark(self.ops, self.nodes)
+        self.ops = Masks(self._known, self._loaded).mark(self.ops, self.nodes, self.tensors, outputs)
+        self._drop_unread(outputs)
         read = {t for op in self.ops for t in op["inputs"]} | set(outputs) | set(self.inputs) | set(writes)
         written = {t for op in self.ops for t in op["outputs"]}
         tensors = [t for name, t in self.tensors.items() if name in read or name in written]
@@ -125,8 +125,7 @@ class Capture:
         return name
 
     def _drop_unread(self, outputs: list[str]) -> None:
-        """Remove ops whose results nothing reads, for example unused attention weights: a program need not compute
-        them. All ops are functional here, so nothing else can depend on them."""
+        """Remove ops whose results nothing reads, such as unused attention weights. All are functional here."""
         read, live = set(outputs), []
         for op in reversed(self.ops):
             if read.intersection(op["outputs"]):
@@ -144,6 +143,11 @@ class Capture:
         path = paths.get(node.name) if node.op == "placeholder" else str(node.target)
         written = {path for _, path in exported.writes(self.program)}
         return None if path is None or path in written or self.values is None else self.values(path)
+
+    def _loaded(self, node: Any) -> bool:
+        """Return True but for a buffer that no state_dict replaces. (An attribute may be a state that begins at 0.)"""
+        signature = self.program.graph_signature
+        return signature.inputs_to_buffers.get(node.name) not in getattr(signature, "non_persistent_buffers", ())
 
     def constants(self) -> dict[str, Any]:
         """The tensors that only the exported program names, by their paths: literals, and tensors in lists."""

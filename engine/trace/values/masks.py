@@ -2,12 +2,15 @@
 diagonal.
 
 Attention that is written out as a product, a mask and a softmax computes every score, also those that the mask leaves
-out. `share` gives the share of scores that count, from the mask's values, so that a bound need not count the others.
+out. `mark` gives the share of scores that count, from the mask's values, so that a bound need not count the others. A
+mask that leaves every score as it is goes: a model makes one at each call where it was handed none, and attention
+without a mask has faster kernels.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass, replace
 from typing import Any
 
 MAX_ELEMENTS = 1 << 24  # of one tensor on the way to a mask
@@ -18,59 +21,115 @@ _ATTENTION = "scaled_dot_product_attention"
 MASKING = frozenset((*_FILLS, *_SUMS, "where", _ATTENTION))
 
 
-class Masks:
-    """The masks of one graph. `known`: the tensor that a placeholder or constant holds in every call, or None."""
+@dataclass(frozen=True)
+class Mask:
+    """`live`: True for each element that a masking operation leaves to the softmax after it; `keeps`: whether these
+    keep their scores; `of`: the operation's argument that has the scores; `loaded`: other weights, or a state,
+    may bring another one."""
 
-    def __init__(self, known: Callable[[Any], Any]):
-        self.known, self.values = known, {}
+    live: Any
+    keeps: bool
+    of: str
+    loaded: bool = False
 
-    def mark(self, ops: list[dict], nodes: Mapping[str, Any]) -> None:
-        """Note the share of scores that each mask leaves (sol.graph.Op.unmasked). `nodes`: operation -> its node."""
-        for op in ops:
-            if op["op"] in MASKING and op["name"] in nodes:
-                node = nodes[op["name"]]
-                names = [argument.name for argument in node.target._schema.arguments]
-                live, keeps = self.live(node, dict(zip(names, node.args, strict=False)) | dict(node.kwargs))
-                if live is not None and not bool(live.all()):
-                    op["unmasked"] = float(live.sum()) / live.numel()
-                    op["causal"] = keeps and _causal(live)
+    @property
+    def idle(self) -> bool:
+        """Whether it changes nothing, and never will."""
+        return self.keeps and bool(self.live.all()) and not self.loaded
 
-    def live(self, node: Any, arguments: Mapping[str, Any]) -> tuple[Any, bool]:
-        """True for each element that a masking operation leaves to the softmax after it, None if that is not known; and
-        whether they keep their scores. `arguments`: its arguments by ATen's names."""
+    @property
+    def causal(self) -> bool:
+        """Whether the diagonal and all below it are left of every square matrix, with their scores."""
         import torch
 
-        name, keeps = node.target._schema.name.split("::")[-1], True
-        live = None  # True where an element counts
+        square = self.live.dim() > 1 and self.live.shape[-1] == self.live.shape[-2]
+        lower = torch.ones(self.live.shape[-2:], dtype=torch.bool).tril() if square else None
+        return self.keeps and square and bool((self.live == lower).all())
+
+
+class Masks:
+    """The masks of one graph. `known`: the tensor that a placeholder or constant holds in every call, or None;
+    `loaded`: whether later calls may see another one, of other weights or of a state."""
+
+    def __init__(self, known: Callable[[Any], Any], loaded: Callable[[Any], bool]):
+        self.known, self.loaded = known, loaded
+        self.values: dict[Any, Any] = {}
+        self.of_start: set[Any] = set()  # nodes whose values are of this start only
+
+    def mark(
+        self, ops: list[dict], nodes: Mapping[str, Any], tensors: Mapping[str, dict], outputs: Collection[str]
+    ) -> list[dict]:
+        """The operations without masks that change nothing, and with PyTorch's own attention causal where its mask is.
+        The others have the share of scores that their mask leaves (sol.graph.Op.unmasked). `nodes`: operation -> its
+        node; `tensors`: name -> its entry; `outputs`: the names of what the graph returns."""
+        left, same = [], {}  # same: the result of an idle mask -> the scores
+        for op in ops:
+            op["inputs"] = [same.get(name, name) for name in op["inputs"]]
+            mask, places = self._of(op, nodes)
+            if mask is not None and op["op"] == _ATTENTION and (mask.idle or (mask.causal and not mask.loaded)):
+                op["inputs"] = op["inputs"][:3]
+                op["attrs"] = {"attn_mask": None} | op["attrs"] | {"is_causal": not mask.idle}
+            elif mask is not None and mask.idle and mask.of in places:
+                scores, result = op["inputs"][places.index(mask.of)], op["outputs"][0]
+                alike = all(tensors[scores][key] == tensors[result][key] for key in ("shape", "dtype"))
+                if alike and result not in outputs:
+                    same[result] = scores
+                    continue
+            elif mask is not None and not bool(mask.live.all()):
+                op["unmasked"] = float(mask.live.sum()) / mask.live.numel()
+                op["causal"] = mask.causal
+            left.append(op)
+        return left
+
+    def _of(self, op: dict, nodes: Mapping[str, Any]) -> tuple[Mask | None, list[str]]:
+        """An operation's mask, and the arguments that its tensors are."""
+        import torch.fx
+
+        if op["op"] not in MASKING or op["name"] not in nodes:
+            return None, []
+        node = nodes[op["name"]]
+        names = [argument.name for argument in node.target._schema.arguments]
+        arguments = dict(zip(names, node.args, strict=False)) | dict(node.kwargs)
+        places = [name for name in names if isinstance(arguments.get(name), torch.fx.Node)]
+        return (self.of(node, arguments) if len(places) == len(op["inputs"]) else None), places
+
+    def of(self, node: Any, arguments: Mapping[str, Any]) -> Mask | None:
+        """The mask of a masking operation, None if its values are not known. `arguments`: by ATen's names."""
+        import torch
+
+        name, mask = node.target._schema.name.split("::")[-1], None
         if name in _FILLS and self._lowest(arguments.get("value")):
-            live = self._logical(arguments.get("mask"), invert=True)
+            mask = self._logical(arguments.get("mask"), "self", invert=True)
         elif name == "where" and self._lowest(arguments.get("other")):
-            live = self._logical(arguments.get("condition"))
+            mask = self._logical(arguments.get("condition"), "self")
         elif name == "where" and self._lowest(arguments.get("self")):
-            live = self._logical(arguments.get("condition"), invert=True)
-        elif name in _SUMS and _before_softmax(node):
-            live, keeps = self._added(arguments, -1 if name == "sub" else 1)
+            mask = self._logical(arguments.get("condition"), "other", invert=True)
+        elif name in _SUMS:
+            mask = self._added(arguments, -1 if name == "sub" else 1, _before_softmax(node))
         elif name == _ATTENTION:
-            mask = self.value(arguments.get("attn_mask"))
-            if mask is not None:
-                live, keeps = (mask, True) if mask.dtype is torch.bool else _above(mask)
-        if live is None or not live.dim() or not live.numel() or not bool(live.any(-1).all()):
-            return None, False  # a row without any element has no result that could be relied on
-        return live, keeps
+            value = self.value(arguments.get("attn_mask"))
+            if value is not None:
+                mask = Mask(value, True, "query") if value.dtype is torch.bool else Mask(*_above(value), "query")
+        if mask is None or not mask.live.dim() or not mask.live.numel() or not bool(mask.live.any(-1).all()):
+            return None  # a row without any element has no result that could be relied on
+        return replace(mask, loaded=bool(self.of_start.intersection(node.all_input_nodes)))
 
-    def _logical(self, node: Any, invert: bool = False) -> Any:
+    def _logical(self, node: Any, scores: str, invert: bool = False) -> Mask | None:
         mask = self.value(node)
-        return None if mask is None else mask.logical_not() if invert else mask.bool()
+        return None if mask is None else Mask(mask.logical_not() if invert else mask.bool(), True, scores)
 
-    def _added(self, arguments: Mapping[str, Any], sign: float) -> tuple[Any, bool]:
+    def _added(self, arguments: Mapping[str, Any], sign: float, softmax_next: bool) -> Mask | None:
+        """Elsewhere than before a softmax only zeros are a mask: one that leaves everything."""
         alpha = arguments.get("alpha", 1)
         if not isinstance(alpha, int | float):
-            return None, False
-        for which, factor in (("other", sign * alpha), ("self", 1)):
+            return None
+        for which, scores, factor in (("other", "self", sign * alpha), ("self", "other", 1)):
             mask = self.value(arguments.get(which))
             if mask is not None and mask.is_floating_point():
-                return _above(mask * factor)
-        return None, False
+                live, keeps = _above(mask * factor)
+                keeps &= which == "other" or sign * alpha == 1
+                return Mask(live, keeps, scores) if softmax_next or (keeps and bool(live.all())) else None
+        return None
 
     def _lowest(self, fill: Any) -> bool:
         if isinstance(fill, int | float):
@@ -102,10 +161,14 @@ class Masks:
         from torch._subclasses.fake_tensor import unset_fake_temporarily
 
         if node.op != "call_function":
+            if self.loaded(node):
+                self.of_start.add(node)
             value = self.known(node)
             return value if isinstance(value, torch.Tensor) and value.numel() <= MAX_ELEMENTS else None
         if any(self.values[n] is None for n in node.all_input_nodes):
             return None
+        if self.of_start.intersection(node.all_input_nodes):
+            self.of_start.add(node)
         args, kwargs = torch.fx.map_arg((node.args, dict(node.kwargs)), self.values.__getitem__)
         try:
             with torch.no_grad(), unset_fake_temporarily():
@@ -118,14 +181,6 @@ def _above(added: Any) -> tuple[Any, bool]:
     """True where what is added leaves a score, and whether it adds nothing there."""
     live = added > NEGLIGIBLE
     return live, not bool((live & (added != 0)).any())
-
-
-def _causal(live: Any) -> bool:
-    """Return True if the diagonal and all below it are left of every square matrix."""
-    import torch
-
-    square = live.dim() > 1 and live.shape[-1] == live.shape[-2]
-    return square and bool((live == torch.ones(live.shape[-2:], dtype=torch.bool).tril()).all())
 
 
 def _computable(node: Any) -> bool:

@@ -67,7 +67,6 @@ def test_the_share_that_a_mask_leaves_is_that_of_its_values(name):
     [
         ("s.masked_fill(self.m == 0, 0.0)", BUFFER.format(LOWER)),
         ("s.masked_fill(self.m == 0, float('-inf'))", BUFFER.format(f"torch.rand({N}, {N}).round()")),
-        ("s.masked_fill(self.m == 0, float('-inf'))", BUFFER.format(ONES)),
         ("s.masked_fill(self.m == 0, float('-inf'))", BUFFER.format(f"torch.triu({ONES}, diagonal=1)")),
         ("s.masked_fill(s < 0, float('-inf'))", "pass"),
         ("s + self.m", BUFFER.format(f"torch.randn({N}, {N})")),
@@ -76,7 +75,7 @@ def test_the_share_that_a_mask_leaves_is_that_of_its_values(name):
         ("s.masked_fill(self.m == 0, float('-inf'))", f"self.m = nn.Parameter({LOWER})"),
     ],
     ids=[
-        "another filling", "random", "nothing masked", "a row without scores", "by the scores", "a bias",
+        "another filling", "random", "a row without scores", "by the scores", "a bias",
         "no softmax next", "written in forward", "a weight",
     ],
 )  # fmt: skip
@@ -89,6 +88,87 @@ def test_the_mask_of_pytorchs_attention():
     inputs = ", ".join([f"torch.randn(2, 3, {N}, 16)"] * 3)
     graph = graph_of(forward, inputs, BUFFER.format(f"{LOWER}.bool()"))
     assert [op.unmasked for op in graph.ops if op.op == "scaled_dot_product_attention"] == [pytest.approx(CAUSAL)]
+
+
+ATTENTION = "return F.scaled_dot_product_attention(args[0], args[1], args[2], attn_mask={})"
+HEADS = ", ".join([f"torch.randn(2, 3, {N}, 16)"] * 3)
+
+
+def attention(graph):
+    """How many tensors PyTorch's attention reads, and whether it is causal."""
+    (op,) = (op for op in graph.ops if op.op == "scaled_dot_product_attention")
+    return len(op.inputs), op.attrs["is_causal"]
+
+
+KEEP = BUFFER.replace("{})", "{}, persistent=False)")
+PLACES = f"torch.arange({N})"
+
+
+@pytest.mark.parametrize(
+    ("mask", "init", "reads"),
+    [
+        (f"({PLACES}[None, None, :, None] >= 0).expand(2, 1, {N}, {N})", "pass", 3),
+        (f"torch.ones(2, {N}, dtype=torch.bool)[:, None, None]", "pass", 3),
+        (f"torch.zeros(1, 1, {N}, {N})", "pass", 3),
+        ("self.m", KEEP.format(f"{ONES}.bool()"), 3),
+        ("self.m", BUFFER.format(f"{ONES}.bool()"), 4),
+        ("self.m", f"self.m = {ONES}.bool()", 4),
+        ("self.m", KEEP.format(f"{BAND}.bool()"), 4),
+        ("self.m", KEEP.format(ONES), 4),
+        ("args[0].sum() * torch.zeros(1, 1)", "pass", 4),
+    ],
+    ids=[
+        "of positions", "of ones", "zeros added", "a buffer", "a buffer that weights bring", "an attribute", "a band",
+        "ones added", "of the inputs",
+    ],
+)  # fmt: skip
+def test_pytorchs_attention_reads_no_mask_that_changes_nothing(mask, init, reads):
+    graph = graph_of(ATTENTION.format(mask), HEADS, init)
+    assert attention(graph) == (reads, False)
+    assert reads == 4 or {op.op for op in graph.ops} == {"scaled_dot_product_attention"}, "what made the mask is gone"
+
+
+@pytest.mark.parametrize(
+    ("mask", "init"),
+    [
+        (f"{PLACES}[:, None] >= {PLACES}", "pass"),
+        ("self.m", KEEP.format(f"{LOWER}.bool()")),
+        ("self.m", KEEP.format(ADDED)),
+    ],
+    ids=["of positions", "a buffer", "added"],
+)
+def test_pytorchs_attention_is_causal_where_its_mask_is(mask, init):
+    assert attention(graph_of(ATTENTION.format(mask), HEADS, init)) == (3, True)
+
+
+@pytest.mark.parametrize(
+    ("forward", "init", "left"),
+    [
+        ("s.masked_fill(self.m == 0, float('-inf'))", KEEP.format(ONES), []),
+        ("torch.where(self.m.bool(), s, -1e30)", KEEP.format(ONES), []),
+        ("torch.where(self.m.bool(), float('-inf'), s)", KEEP.format(f"torch.zeros({N}, {N})"), []),
+        (f"s + torch.where({PLACES} < 0, -1e30, 0.0)", "pass", []),
+        (f"torch.zeros({N}, {N}) + s", "pass", []),
+        (f"s - torch.zeros({N}, {N})", "pass", []),
+        ("s.masked_fill(self.m == 0, float('-inf'))", BUFFER.format(ONES), ["eq", "masked_fill"]),
+        (f"torch.zeros({N}, {N}) - s", "pass", ["sub", "zeros"]),
+        (f"s[:1] + torch.zeros(2, {N}, {N})", "pass", ["add", "slice", "zeros"]),
+        (f"s + torch.full(({N}, {N}), -1.0)", "pass", ["add", "full"]),
+    ],
+    ids=[
+        "filled", "where", "where, the other way", "added", "added to", "taken away", "weights bring it",
+        "the scores turned", "of more rows", "a bias",
+    ],
+)  # fmt: skip
+def test_a_written_out_mask_that_changes_nothing_is_gone(forward, init, left):
+    graph = graph_of(FILLED.format(forward), INPUTS, init)
+    assert sorted({op.op for op in graph.ops} - {"matmul", "softmax", "to"}) == left
+
+
+def test_zeros_are_a_mask_wherever_they_are_added_and_what_forward_returns_stays():
+    forward = f"zeros = torch.zeros({N}, {N})\nreturn (args[0] + zeros) * 2, args[1] + zeros"
+    ops = graph_of(forward, ", ".join([f"torch.randn({N}, {N})"] * 2)).ops
+    assert sorted(op.op for op in ops) == ["add", "mul", "zeros"]
 
 
 @pytest.mark.parametrize(("mask", "causal"), [(LOWER, True), (BAND, False), (f"torch.tril({ONES}, diagonal=1)", False)])
