@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import re
 from functools import lru_cache
-from typing import Annotated, Any, Literal, get_args
+from typing import Annotated, Any, ClassVar, Literal, get_args
 
 from pydantic import (
     BaseModel,
@@ -30,6 +30,7 @@ UNTITLED = "A PyTorch module"  # until the module is traced; then the title says
 Class = Literal["f32", "tf32", "f16", "bf16", "fp8"]
 CLASSES = get_args(Class)
 MAX_SOURCE = 200_000  # characters: the largest KernelBench module has 12,000
+LIVE_SOURCE = 1_000_000  # of a live module, one line an operation and a tensor: NASNet-A has 500,000
 MAX_TRIALS = 1000
 MAX_SEED = 2**63 - 1
 MOST_RAISED = 300  # characters of what an option's validator says
@@ -70,6 +71,7 @@ class SpecFields(BaseModel):
     """The fields of a session. `eps`, `window`: the stop rule of sol.budget; `options`: of the chosen strategy."""
 
     model_config = ConfigDict(extra="forbid", strict=True, frozen=True)
+    most: ClassVar[int] = MAX_SOURCE
 
     title: str = _field(
         "", "Name of the session", "a text of at most 200 characters, on one line and without control characters",
@@ -143,8 +145,8 @@ class SpecFields(BaseModel):
     def _source(cls, value: str) -> str:
         if not value.strip():
             raise ValueError("paste a PyTorch module or a μCUTLASS program")
-        if len(value) > MAX_SOURCE:
-            raise ValueError(f"{len(value):,} characters; at most {MAX_SOURCE:,} are allowed")
+        if len(value) > cls.most:
+            raise ValueError(f"{len(value):,} characters; at most {cls.most:,} are allowed")
         return value
 
     @field_validator("device")
@@ -240,7 +242,13 @@ class SessionSpec(SpecFields):
 
     def changed(self, **fields: Any) -> SessionSpec:
         """The spec with other values. Raises BadSpec."""
-        return SessionSpec(**{**self.to_dict(), **fields})
+        return type(self)(**{**self.to_dict(), **fields})
+
+
+class LiveSpec(SessionSpec):
+    """Of a live module of this process, which nobody pastes."""
+
+    most: ClassVar[int] = LIVE_SOURCE
 
 
 def of_started(started: events.SessionStarted, source: str) -> dict[str, Any]:

@@ -15,7 +15,7 @@ from engine.sandbox.process import SandboxEnded
 from engine.trace.capture import MAX_OPS
 from sol.graph import DTYPE_BYTES, OpGraph
 
-MAX_SOURCE = 200_000
+MAX_SOURCE = 1_000_000  # of a live module as text; what people paste is bounded before
 MAX_DIM = 1 << 40
 MAX_TENSORS = 8 * MAX_OPS  # an operation of the modules in tests/ makes at most 5 (an LSTM), most make one
 MAX_READ = 256 * MAX_OPS  # names that all operations together read; a `cat` reads hundreds
@@ -55,7 +55,7 @@ def trace(
     if not source.strip():
         raise SessionRefused("empty", "There is no module: paste a PyTorch nn.Module and its example inputs.")
     if len(source) > MAX_SOURCE:
-        raise SessionRefused("too_large", f"The text has {len(source)} characters; the limit is {MAX_SOURCE}.")
+        raise SessionRefused("too_large", f"The text has {len(source):,} characters; the limit is {MAX_SOURCE:,}.")
     if "\0" in source:
         raise SessionRefused("syntax_error", "The text contains a zero byte; it is not Python.")
     try:

@@ -2,7 +2,7 @@
 
 import pytest
 
-from engine.session.spec import BadSpec, SessionSpec
+from engine.session.spec import LIVE_SOURCE, MAX_SOURCE, BadSpec, LiveSpec, SessionSpec
 
 GOOD = {"title": "t", "source": "class Model: ..."}
 
@@ -68,3 +68,10 @@ def test_an_option_of_the_wrong_kind_is_refused_with_what_it_takes(strategy, opt
     with pytest.raises(BadSpec) as e:
         SessionSpec(title="x", source="y", strategy=strategy, options=options, device="modelled:h200")
     assert words in str(e.value) and len(str(e.value)) < 700
+
+
+def test_the_text_of_a_live_module_may_be_longer_than_what_people_paste():
+    spec = LiveSpec(title="x", source="y" * (MAX_SOURCE + 1))
+    assert len(spec.changed(trials=3).source) == MAX_SOURCE + 1
+    with pytest.raises(BadSpec, match="at most 1,000,000 are allowed"):
+        LiveSpec(title="x", source="y" * (LIVE_SOURCE + 1))

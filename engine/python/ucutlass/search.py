@@ -27,8 +27,8 @@ from engine.export import ExportError, forms, history
 from engine.export.composition import Whole
 from engine.export.package import SHIPPED
 from engine.session import recording
-from engine.session.runner import BadSpec, SessionSpec, run
-from engine.session.spec import MAX_SOURCE
+from engine.session.runner import BadSpec, run
+from engine.session.spec import LIVE_SOURCE, LiveSpec
 from engine.trace import capture, exported
 from engine.trace.explain import explain
 from engine.trace.load import Bad
@@ -98,11 +98,11 @@ def optimize(
     title = fields.pop("title", type(module).__name__)
     try:
         text = source.write(title, live.graph, live.values, live.inputs)
-        if len(text) > MAX_SOURCE:
+        if len(text) > LIVE_SOURCE:
             many = f"{title} has {len(live.graph.ops):,} operations, whose text has {len(text):,} characters"
-            raise OptimizeError(f"{many}; a session takes {MAX_SOURCE:,}. Optimise its layers one by one")
+            raise OptimizeError(f"{many}; a session takes {LIVE_SOURCE:,}. Optimise its layers one by one")
         names = (classes,) if isinstance(classes, str) else tuple(classes)
-        spec = SessionSpec(title=title, source=text, device=device, classes=names, **fields)
+        spec = LiveSpec(title=title, source=text, device=device, classes=names, **fields)
     except (source.NotWritten, BadSpec) as e:
         raise OptimizeError(str(e)) from None
     log = _folder() / "sessions" / f"{title}-{time.strftime('%Y%m%d-%H%M%S')}-{os.getpid()}.jsonl"
@@ -203,7 +203,7 @@ def _tensor(module: torch.nn.Module, path: str, constants: Mapping[str, Any]) ->
 # ---- the session ----
 
 
-def _session(spec: SessionSpec, seconds: float, verbose: bool, log: Path) -> tuple[progress.Collected, bool]:
+def _session(spec: LiveSpec, seconds: float, verbose: bool, log: Path) -> tuple[progress.Collected, bool]:
     """A whole session, and whether it was stopped after so many seconds. Raises OptimizeError where it is refused or
     fails."""
     log.parent.mkdir(parents=True, exist_ok=True)

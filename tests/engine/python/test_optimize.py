@@ -168,6 +168,6 @@ def test_each_mistake_is_one_sentence(module, inputs, fields, words):
 def test_a_module_that_is_too_long_for_a_session_says_how_long(monkeypatch):
     from ucutlass import search
 
-    monkeypatch.setattr(search, "MAX_SOURCE", 1000)
+    monkeypatch.setattr(search, "LIVE_SOURCE", 1000)
     with pytest.raises(ucutlass.OptimizeError, match=r"Net has 5 operations.* takes 1,000. Optimise its layers"):
         ucutlass.optimize(Net(64).eval(), torch.ones(2, 64), verbose=False)
