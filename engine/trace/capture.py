@@ -17,7 +17,7 @@ from engine.trace.explain import depends_on_values, quoted
 from engine.trace.load import Bad
 from engine.trace.names import aliases, spellings
 from engine.trace.strided import Step, as_views
-from engine.trace.values.masks import Masks
+from engine.trace.values import empty, masks
 
 MAX_OPS = 5000
 _LINE = re.compile(rf'File "{re.escape(PASTED)}", line (\d+)')
@@ -92,7 +92,8 @@ class Capture:
         self._drop_unread(outputs)
         self.ops = list(aliases.plain(spellings.composites(self.ops, outputs), self.tensors))
         chance.refuse_chance(self.ops, self.drawn)
-        self.ops = Masks(self._known, self._loaded).mark(self.ops, self.nodes, self.tensors, outputs)
+        ops = masks.Masks(self._known, self._loaded).mark(self.ops, self.nodes, self.tensors, outputs)
+        self.ops = empty.without(ops, self.tensors, outputs)
         self._drop_unread(outputs)
         read = {t for op in self.ops for t in op["inputs"]} | set(outputs) | set(self.inputs) | set(writes)
         written = {t for op in self.ops for t in op["outputs"]}
@@ -146,8 +147,8 @@ class Capture:
 
     def _loaded(self, node: Any) -> bool:
         """Return True but for a buffer that no state_dict replaces. (An attribute may be a state that begins at 0.)"""
-        signature = self.program.graph_signature
-        return signature.inputs_to_buffers.get(node.name) not in getattr(signature, "non_persistent_buffers", ())
+        known = self.program.graph_signature
+        return known.inputs_to_buffers.get(node.name) not in getattr(known, "non_persistent_buffers", ())
 
     def constants(self) -> dict[str, Any]:
         """The tensors that only the exported program names, by their paths: literals, and tensors in lists."""
