@@ -161,13 +161,14 @@ def _copied_views(graph: OpGraph, lowered: Lowered) -> dict[str, tuple[str, str]
 
 
 def _second_names(graph: OpGraph, lowered: Lowered) -> dict[str, tuple[str, str]]:
-    """The views whose result a program would return beside the same result under another name."""
+    """The operations whose result a program would return beside the same result under another name."""
     left, known = {}, set()
     results = [(result, b.tensor) for result, b in zip(lowered.results, lowered.outputs, strict=True)]
     for result, tensor in sorted(results, key=lambda r: _is_view(graph, r[1])):
         op = graph.producer.get(tensor)
-        if result in known and op is not None and _is_view(graph, tensor):
-            left[op.name] = _about(op, "shows another result of its program, which returns each once")
+        if result in known and op is not None:
+            does = "shows" if _is_view(graph, tensor) else "computes"
+            left[op.name] = _about(op, f"{does} another result of its program, which returns each once")
         known.add(result)
     return left
 
