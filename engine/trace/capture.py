@@ -17,7 +17,7 @@ from engine.trace.explain import depends_on_values, quoted
 from engine.trace.load import Bad
 from engine.trace.names import aliases, spellings
 from engine.trace.strided import Step, as_views
-from engine.trace.values import empty, masks
+from engine.trace.values import empty, equal, masks
 
 MAX_OPS = 5000
 _LINE = re.compile(rf'File "{re.escape(PASTED)}", line (\d+)')
@@ -93,7 +93,7 @@ class Capture:
         self.ops = list(aliases.plain(spellings.composites(self.ops, outputs), self.tensors))
         chance.refuse_chance(self.ops, self.drawn)
         ops = masks.Masks(self._known, self._loaded).mark(self.ops, self.nodes, self.tensors, outputs)
-        self.ops = empty.without(ops, self.tensors, outputs)
+        self.ops = equal.once(empty.without(ops, self.tensors, outputs), outputs)
         self._drop_unread(outputs)
         read = {t for op in self.ops for t in op["inputs"]} | set(outputs) | set(self.inputs) | set(writes)
         written = {t for op in self.ops for t in op["outputs"]}
