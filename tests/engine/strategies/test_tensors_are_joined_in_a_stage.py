@@ -85,6 +85,15 @@ def test_what_no_stage_joins_stays_pytorch():
         assert partition(graph).uncovered
 
 
+@pytest.mark.parametrize("shape", [(1, 1, 16), (16,)])
+def test_one_row_that_is_expanded_over_a_batch_is_joined_by_pytorch(shape):
+    """The token of a class before an image's: a program would read more of it than there is."""
+    row = torch.randn(shape)
+    graph = traced(lambda x, row: torch.cat([row.expand(2, 1, -1), x], 1).relu(), torch.randn(2, 8, 16), row)
+    cut = partition(graph)
+    assert {u.op for u in cut.uncovered} >= {"cat"} and [region.outputs for region in cut.regions] == [("relu",)]
+
+
 def test_a_pasted_program_is_priced_as_pytorchs_cat():
     text = "program p(x: f16[4, 8], y: f16[4, 24]) -> f16[4, 32] {\n  z = concat(x, y) { over n }\n  return z\n}"
     (op,) = graph_of(check(text).program).ops

@@ -16,9 +16,9 @@ _FLOATS = ("f32", "f16", "bf16")
 def concatenation(walk: LoweringContext) -> Value:
     """A stage over the module's own axes; axes after the joined one may be seen as one, and those before it too."""
     op, out = walk.op, walk.out()
-    values = [
-        v for v, name in zip(walk.arguments(), op.inputs, strict=True) if walk.graph.tensors[name].elements
-    ]  # PyTorch lets an empty tensor of one axis pass  # fmt: skip
+    tensors = [walk.graph.tensors[name] for name in op.inputs]
+    # PyTorch lets an empty tensor of one axis pass.
+    values, tensors = zip(*((v, t) for v, t in zip(walk.arguments(), tensors, strict=True) if t.elements), strict=True)
     axis = int(op.attrs.get("dim", 0)) % len(out.shape)
     if len(values) == 1 and not isinstance(values[0], float):
         return values[0]
@@ -29,11 +29,11 @@ def concatenation(walk: LoweringContext) -> Value:
     sizes = _sizes(out.shape, axis)
     names = {at: name for name, at in single_axes(len(sizes[0])).items()}
     parts = []
-    for value in values:
+    for value, tensor in zip(values, tensors, strict=True):
         if isinstance(value, Slice):
             raise walk.copied(value)
         leaf = walk.leaf(value)
-        shape = (*sizes[0][: sizes[1]], leaf.shape[axis], *sizes[0][sizes[1] + 1 :])
+        shape = (*sizes[0][: sizes[1]], tensor.shape[axis], *sizes[0][sizes[1] + 1 :])
         parts.append(walk.see(leaf, shape))
     draft = Concatenation(sizes[0], out.dtype, parts=tuple(parts), over=names[sizes[1]])
     return walk.add(draft, out.shape)
