@@ -260,7 +260,7 @@ class Capture:
         line = self._line(node)
         schema = getattr(node.target, "_schema", None)
         if schema is None:
-            if getattr(node.target, "__name__", "") == "wrap_with_set_grad_enabled":
+            if (name := _name_of(node.target)) == "set_grad_enabled" or (name == "autocast" and not node.args[2]):
                 self._inline(node)
                 return
             line = line or self._line_within(node)
@@ -329,10 +329,10 @@ class Capture:
         self.names[node] = name
 
     def _inline(self, node: Any) -> None:
-        """Inline the graph of `with torch.enable_grad():`, which computes the same as without the block."""
-        _, inner, *operands = node.args
-        graph = getattr(self.program.graph_module, str(inner.target)).graph
-        arguments = iter(operands)
+        """Inline the graph of `with torch.enable_grad():`, or of autocast switched off, which computes the same without
+        the block."""
+        inner, *operands = node.args[next(i for i, a in enumerate(node.args) if getattr(a, "op", "") == "get_attr") :]
+        graph, arguments = getattr(self.program.graph_module, str(inner.target)).graph, iter(operands)
         for inner_node in graph.nodes:
             if inner_node.op == "placeholder":
                 self.names[inner_node] = self.names[next(arguments)]

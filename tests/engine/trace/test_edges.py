@@ -105,8 +105,10 @@ def test_a_scripted_module_is_traced_by_torch_fx_whatever_its_name_is():
     assert "addmm" in ops(g)
 
 
-def test_a_block_that_only_switches_gradients_is_looked_into():
-    g = graph("with torch.enable_grad():\n    y = args[0] * 2\n    z = y.relu()\nreturn z + y")
+@pytest.mark.parametrize("block", ["torch.enable_grad()", "torch.autocast('cuda', enabled=False)",
+                                   "torch.amp.autocast(device_type=args[0].device.type, enabled=False)"])  # fmt: skip
+def test_a_block_that_only_switches_gradients_or_autocast_off_is_looked_into(block):
+    g = graph(f"with {block}:\n    y = args[0] * 2\n    z = y.relu()\nreturn z + y")
     assert ops(g) == ["mul", "relu", "add"] and g.ops[1].line == 12
 
 
