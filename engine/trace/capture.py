@@ -15,7 +15,7 @@ from engine.sandbox.channel import PASTED
 from engine.trace import chance, exported
 from engine.trace.explain import depends_on_values, quoted
 from engine.trace.load import Bad
-from engine.trace.names import aliases, spellings
+from engine.trace.names import aliases, foreign, spellings
 from engine.trace.strided import Step, as_views
 from engine.trace.values import empty, equal, masks
 
@@ -46,21 +46,6 @@ def _module(node: Any) -> str:
         if place.startswith("torch.nn.") and place != "torch.nn.modules.container":
             return name[:80]
     return ""
-
-
-def _name_of(target: Any) -> str:
-    """The name of a node without a schema: autocast of wrap_with_autocast."""
-    return getattr(target, "__name__", str(target)).removeprefix("wrap_with_")
-
-
-def _foreign(target: Any) -> str:
-    """A description of a node without a schema, for a person, with a way out."""
-    name = _name_of(target)
-    if str(getattr(target, "__module__", "")).startswith("torch._functorch"):
-        return "torch.vmap or another of torch.func's transforms, which the tracer does not follow; write the axis out"
-    if name in ("cond", "while_loop", "map", "map_impl", "scan", "associative_scan"):
-        return f"torch.{name}, which depends on values; a program may depend on shapes only, so use torch.where"
-    return f"{name}, which the tracer does not follow; leave it out"
 
 
 class Capture:
@@ -260,16 +245,17 @@ class Capture:
         line = self._line(node)
         schema = getattr(node.target, "_schema", None)
         if schema is None:
-            if (name := _name_of(node.target)) == "set_grad_enabled" or (name == "autocast" and not node.args[2]):
+            name = foreign.name_of(node.target)
+            if name == "set_grad_enabled" or (name == "autocast" and not node.args[2]):
                 self._inline(node)
                 return
             line = line or self._line_within(node)
             if getattr(node.target, "__module__", "") == "_operator" or "sym" in getattr(node.target, "__name__", ""):
                 raise depends_on_values("", line, "forward")  # arithmetic on a size that depends on values
-            where = f"Line {line} uses" if line else "The module uses"
-            reason = f"{where} {_foreign(node.target)}."
-            raise Bad("not_covered", reason, line, of_device=_name_of(node.target) == "autocast")
-        op = schema.name.split("::")[-1]
+            raise foreign.refuse(foreign.construct(node.target), line, of_device=name == "autocast")
+        library, _, op = schema.name.partition("::")
+        if library != "aten":
+            raise foreign.refuse(foreign.operator(library, op), line)
         tensors = (value,) if isinstance(value, torch.Tensor) else value
         if not isinstance(tensors, (list, tuple)) or not any(isinstance(t, torch.Tensor) for t in tensors):
             return  # asserts, for example, compute no tensor
