@@ -94,5 +94,6 @@ _REWRITES: dict[str, Callable[[dict, Mapping[str, Any]], dict | None]] = {
     "broadcast_to": _broadcast,
     "sgn": _sign,
     "rrelu": _rrelu,
+    "zero": lambda op, tensors: {"op": "zeros_like", "attrs": {}},  # of x[a:b].zero_(), written as a result
     **dict.fromkeys(("empty", "empty_like", "new_empty"), _zeros),
 }

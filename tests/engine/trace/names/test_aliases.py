@@ -35,6 +35,7 @@ SPELLED = {
     "atan": ["torch.arctan(x)"],
     "atan2": ["torch.arctan2(x, y)"],
     "matmul": ["x.ravel().dot(y.ravel())"],
+    "zeros_like": ["x.cos() * x.clone().zero_() + 1"],
     "leaky_relu": ["F.rrelu(x - 0.5)", "F.rrelu(x - 0.5, 0.1, 0.2)"],
 }
 CASES = [(name, text) for name, texts in SPELLED.items() for text in texts]
