@@ -171,14 +171,17 @@ def _traced(module: torch.nn.Module, call: arguments.Call) -> Live:
 
 @contextlib.contextmanager
 def _quiet() -> Iterator[None]:
-    """Without what PyTorch logs of a failure, traceback and all: its reason is raised."""
+    """Without what PyTorch logs and prints of a failure, traceback, half a graph and all: its reason is raised."""
     loggers = [logging.getLogger(name) for name in NOISY]
     levels = [logger.level for logger in loggers]
+    prints = vars(importlib.import_module("torch.export._trace"))
     try:
+        prints["print"] = lambda *words, **how: None
         for logger in loggers:
             logger.setLevel(logging.CRITICAL)
         yield
     finally:
+        prints.pop("print", None)
         for logger, level in zip(loggers, levels, strict=True):
             logger.setLevel(level)
 

@@ -158,11 +158,12 @@ class Fails(nn.Module):
         (Fails().eval(), torch.ones(2, 2), {}, "PyTorch cannot trace Fails .*same reduction dim"),
     ],
 )
-def test_each_mistake_is_one_sentence(module, inputs, fields, words):
+def test_each_mistake_is_one_sentence(module, inputs, fields, words, capsys):
     with pytest.raises(ucutlass.OptimizeError) as raised:
         ucutlass.optimize(module, inputs, verbose=False, **fields)
     text = str(raised.value)
     assert re.search(words, text) and "\n" not in text and "Traceback" not in text
+    assert "".join(capsys.readouterr()) == ""
 
 
 def test_a_module_that_is_too_long_for_a_session_says_how_long(monkeypatch):
