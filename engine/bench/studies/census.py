@@ -5,7 +5,8 @@
 Each Python file below FOLDER is one problem in the form that a session takes. It goes the way of a session up to its
 first trial: traced in the sandbox, reported on, planned for the modelled device. So a folder of whole models costs no
 GPU and little memory. The same command continues a file; a problem whose text has changed is planned again, and with
-`--again` every one. The file has names, counts and causes, and no line of a problem's text.
+`--again` every one. The file has names, counts and causes, and no line of a problem's text. A model that
+engine.bench.studies.written_out could not write into FOLDER counts as refused.
 """
 
 from __future__ import annotations
@@ -35,6 +36,7 @@ from sol.graph import OpGraph
 from sol.hardware import Hardware, load
 from sol.report import report
 
+LEFT_OUT = "left_out.json"  # in a folder: {packages: {name: version}, models: {name: why it has no file}}
 OUTCOMES = ("whole", "part", "pytorch", "refused")
 
 
@@ -154,6 +156,11 @@ def run(folder: Path, out: Path | None, chosen: Iterable[str], args: argparse.Na
     about = gpu_condition.about(command, None) | {
         "kind": "predicted", "hardware": args.hardware, "classes": args.classes, "cores": os.cpu_count(),
     }  # fmt: skip
+    left = folder / LEFT_OUT
+    if left.exists():
+        about["packages"] = json.loads(left.read_text())["packages"]
+        for name, reason in json.loads(left.read_text())["models"].items():
+            rows[name] = {"outcome": "refused", "step": "write", "code": "left_out", "line": None, "reason": reason}
     for name in chosen:
         source = paths[name].read_text(encoding="utf-8")
         digest = hashlib.sha256(source.encode()).hexdigest()
