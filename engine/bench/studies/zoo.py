@@ -2,7 +2,7 @@
 in a way of its own. Nobody tuned on them.
 
 A model of transformers has two layers of its package's own sizes, where the configuration says how many there are, and
-a vocabulary of 4,000: tables of words change no kernel.
+a vocabulary of 4,000: tables of words change no kernel. Four experts stand for a mixture.
 """
 
 from __future__ import annotations
@@ -66,9 +66,10 @@ NAMES = (
 )
 _COUNTS = ("num_hidden_layers", "n_layer", "num_layers", "n_layers", "encoder_layers", "decoder_layers",
            "num_decoder_layers", "num_encoder_layers")  # fmt: skip
-_LAYERS = {"zamba": 6, "zamba2": 7, "recurrent_gemma": 3}  # where two layers would leave out a kind of layer
+# Where two layers would leave out a kind of layer, or take more memory than a small machine has.
+_LAYERS = {"zamba": 6, "zamba2": 7, "recurrent_gemma": 3, "mixtral": 1, "phimoe": 1, "minimax": 1, "llama4_text": 1}
 _WORDS = 4000
-_EXPERTS = 8
+_EXPERTS = 4
 
 
 class NotMade(Exception):
@@ -89,6 +90,7 @@ def make(name: str) -> tuple[nn.Module, Any]:
         raise
     except Exception as e:
         raise NotMade(f"{type(e).__name__}: {e}"[:300]) from e
+    del module
     return how(own)[0].eval().requires_grad_(False), inputs  # anew: the first call may have changed it
 
 
@@ -129,6 +131,7 @@ def _transformers(kind: str) -> tuple[nn.Module, Any]:
     for name in ("num_experts", "num_local_experts", "n_routed_experts"):
         if isinstance(getattr(config, name, None), int):
             setattr(config, name, min(getattr(config, name), _EXPERTS))
+            config.num_experts_per_tok = min(getattr(config, "num_experts_per_tok", 1), _EXPERTS // 2)
     if isinstance(getattr(config, "vocab_size", None), int):
         config.vocab_size = min(config.vocab_size, _WORDS)
     for name in ("pad_token_id", "bos_token_id", "eos_token_id", "decoder_start_token_id"):

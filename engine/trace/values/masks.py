@@ -48,11 +48,15 @@ class Mask:
 
 
 class Masks:
-    """The masks of one graph. `known`: the tensor that a placeholder or constant holds in every call, or None;
-    `loaded`: whether later calls may see another one, of other weights or of a state."""
+    """The masks of one graph. `graph`: of torch.fx; `constants`: the names of its placeholders that hold a buffer or a
+    constant; `known`: the tensor that such a one holds in every call, or None; `loaded`: whether later calls may see
+    another one, of other weights or of a state."""
 
-    def __init__(self, known: Callable[[Any], Any], loaded: Callable[[Any], bool]):
+    def __init__(
+        self, graph: Any, constants: Collection[str], known: Callable[[Any], Any], loaded: Callable[[Any], bool]
+    ):
         self.known, self.loaded = known, loaded
+        self.fixed = _fixed(graph, constants)
         self.values: dict[Any, Any] = {}
         self.of_start: set[Any] = set()  # nodes whose values are of this start only
 
@@ -141,7 +145,7 @@ class Masks:
         """The tensor that a node makes in every call, or None if it depends on inputs or weights, or is too large."""
         import torch.fx
 
-        if not isinstance(node, torch.fx.Node):
+        if not isinstance(node, torch.fx.Node) or node not in self.fixed:
             return None
         pending = [node]
         while pending:  # no recursion: a mask may lie behind thousands of operations
@@ -175,6 +179,16 @@ class Masks:
                 return node.target(*args, **kwargs)
         except Exception:
             return None
+
+
+def _fixed(graph: Any, constants: Collection[str]) -> set[Any]:
+    """The nodes that depend on nothing but these, so that only their values need be looked at."""
+    fixed: set[Any] = set()
+    for node in graph.nodes:
+        alone = node.op == "get_attr" or (node.op == "placeholder" and node.name in constants)
+        if alone or (node.op == "call_function" and fixed.issuperset(node.all_input_nodes)):
+            fixed.add(node)
+    return fixed
 
 
 def _above(added: Any) -> tuple[Any, bool]:

@@ -2,6 +2,12 @@
 
 import pytest
 
+pytest.importorskip("torch")
+
+import torch
+
+from engine.trace.capture import Capture
+from engine.trace.exported import export
 from tests.engine.trace.test_graph import graph_of
 
 pytestmark = pytest.mark.usefixtures("full_sandbox")
@@ -181,3 +187,13 @@ def test_a_causal_mask_that_changes_the_scores_which_it_leaves_is_not_one():
     biased = f"torch.triu(torch.full(({N}, {N}), float('-inf')), diagonal=1) - torch.tril({ONES})"
     graph = graph_of(FILLED.format("s + self.m"), INPUTS, BUFFER.format(biased))
     assert [(op.unmasked, op.causal) for op in graph.ops if op.unmasked != 1] == [(CAUSAL, False)]
+
+
+def test_no_value_is_made_for_a_sum_that_is_no_mask():
+    """A residual network adds at every block, and has four buffers in each."""
+    block = torch.nn.Sequential(torch.nn.Conv2d(8, 8, 3, padding=1), torch.nn.BatchNorm2d(8)).eval()
+    model = type("Model", (torch.nn.Module,), {"forward": lambda self, x: x + self.block(x)})()
+    model.block = block
+    asked = []
+    Capture(export(model, (torch.randn(2, 8, 9, 9),)), asked.append).graph()
+    assert asked == []
