@@ -15,7 +15,7 @@ from engine.sandbox.channel import PASTED
 from engine.trace import chance, exported
 from engine.trace.explain import depends_on_values, quoted
 from engine.trace.load import Bad
-from engine.trace.names import aliases, foreign, spellings
+from engine.trace.names import aliases, foreign, padding, spellings
 from engine.trace.strided import Step, as_views
 from engine.trace.values import empty, equal, masks
 
@@ -80,7 +80,8 @@ class Capture:
         constants = signature.inputs_to_buffers.keys() | signature.inputs_to_lifted_tensor_constants.keys()
         known = masks.Masks(self.program.graph, constants, self._known, self._loaded)
         ops = known.mark(self.ops, self.nodes, self.tensors, outputs)
-        self.ops = equal.once(empty.without(ops, self.tensors, outputs), outputs)
+        ops = equal.once(empty.without(ops, self.tensors, outputs), outputs)
+        self.ops = padding.within(ops, self.tensors, outputs)
         self._drop_unread(outputs)
         read = {t for op in self.ops for t in op["inputs"]} | set(outputs) | set(self.inputs) | set(writes)
         written = {t for op in self.ops for t in op["outputs"]}
