@@ -7,6 +7,9 @@ from collections.abc import Callable
 
 from dsl.ir import Acc, Call, Expr, Let, Load, Number, Ref
 
+DEEPEST = 40  # calls in calls, before an operation adds its own; a text may nest 48 levels
+MOST = 120  # of them, each as often as it is read: a chain of 20 celu, which reads its argument twice, has a million
+
 
 def shared(exprs: list[Expr], fresh: Callable[[str], str]) -> tuple[tuple[Let, ...], list[Expr]]:
     """The parts that several places read, in order of dependence, and the expressions over them. `fresh` returns an
@@ -38,6 +41,16 @@ def shared(exprs: list[Expr], fresh: Callable[[str], str]) -> tuple[tuple[Let, .
 
     built = [build(e) for e in exprs]
     return tuple(lets), built
+
+
+def deep(e: Expr) -> bool:
+    """Return True if an expression nests or repeats so many calls that no more should join it: a long chain of
+    operations, or a recurrence that is written out, goes on in a stage of its own."""
+    todo, level, calls = [e], 0, 0
+    while todo and level < DEEPEST and calls < MOST:
+        todo, level = [a for x in todo if isinstance(x, Call) for a in x.args], level + 1
+        calls += len(todo)
+    return bool(todo)
 
 
 def on(e: Expr, acc: Expr) -> Expr:

@@ -37,6 +37,7 @@ from engine.strategies.planner.lowering.drafts import (
     reference,
     stage_of,
 )
+from engine.strategies.planner.lowering.expressions import deep
 from engine.strategies.planner.lowering.lowering_context import READABLE, LoweringContext, blamed, key, refuse, unkey
 from engine.strategies.planner.lowering.norm_stores import stored_by_norms
 from engine.strategies.planner.lowering.rules import attention as attentions
@@ -194,8 +195,7 @@ def _value(walk: LoweringContext) -> Value:
         return walk.arguments()[0] if known else _pointwise(walk)
     if op.op == attentions.STAGE:
         return attentions.attention(walk)
-    rule = _rule(op)
-    if rule is None:
+    if (rule := _rule(op)) is None:
         raise without_rule(op)
     if rule in (reduction, normalization) and op.op != "batch_norm":
         _refuse_expanded(walk)
@@ -236,7 +236,8 @@ def _refuse_expanded(walk: LoweringContext) -> None:
 
 
 def _pointwise(walk: LoweringContext) -> Value:
-    op, values, shape = walk.op, walk.arguments(), walk.out().shape
+    op, shape = walk.op, walk.out().shape
+    values = [walk.store(v) if isinstance(v, Result) and deep(v.expr) else v for v in walk.arguments()]
     target = walk.target(values, shape)
     terms = [walk.term(v, target) for v in values]
     draft = walk.drafts[target.stage]
@@ -244,8 +245,7 @@ def _pointwise(walk: LoweringContext) -> Value:
         raise walk.refuse("of what is not a product is not covered yet")
     if walk.out().dtype not in (*READABLE, "bool"):
         raise walk.refuse(f"computes in {walk.out().dtype}, and a program in {FLOATS}")
-    expr = pointwise.apply(op, terms, walk.out().dtype == "bool")
-    if expr is None:
+    if (expr := pointwise.apply(op, terms, walk.out().dtype == "bool")) is None:
         raise walk.refuse(f"with {pointwise.describe(op)} is not covered yet")
     return Result(target.stage, expr, shape)
 
