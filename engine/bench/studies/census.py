@@ -156,10 +156,10 @@ def run(folder: Path, out: Path | None, chosen: Iterable[str], args: argparse.Na
     about = gpu_condition.about(command, None) | {
         "kind": "predicted", "hardware": args.hardware, "classes": args.classes, "cores": os.cpu_count(),
     }  # fmt: skip
-    left = folder / LEFT_OUT
-    if left.exists():
-        about["packages"] = json.loads(left.read_text())["packages"]
-        for name, reason in json.loads(left.read_text())["models"].items():
+    if (folder / LEFT_OUT).exists():
+        left = json.loads((folder / LEFT_OUT).read_text(encoding="utf-8"))
+        about["packages"] = left["packages"]
+        for name, reason in left["models"].items():
             rows[name] = {"outcome": "refused", "step": "write", "code": "left_out", "line": None, "reason": reason}
     for name in chosen:
         source = paths[name].read_text(encoding="utf-8")

@@ -92,7 +92,7 @@ def row_of(name: str, args: argparse.Namespace) -> dict[str, Any]:
         module, inputs = module.to(home), tuple(x.to(home) for x in inputs)
         step = "optimize"
         began = time.perf_counter()
-        fast = _ucutlass().optimize(
+        fast = ucutlass().optimize(
             module, inputs, device=args.device, seconds=args.seconds, trials=args.trials, title=name, verbose=False
         )
         report = fast.report
@@ -116,7 +116,8 @@ def row_of(name: str, args: argparse.Namespace) -> dict[str, Any]:
     return row
 
 
-def _ucutlass() -> Any:
+def ucutlass() -> Any:
+    """The package, from this checkout."""
     if str(PYTHON) not in sys.path:
         sys.path.insert(0, str(PYTHON))
     return importlib.import_module("ucutlass")

@@ -23,16 +23,14 @@ from typing import Any
 from engine import atomic_write
 from engine.bench.studies import zoo
 from engine.bench.studies.census import LEFT_OUT
-
-PYTHON = Path(__file__).resolve().parents[2] / "python"  # where `import ucutlass` is, in a checkout
+from engine.bench.studies.real_modules import ucutlass
 
 
 def text_of(name: str) -> str:
     """The model as a session's text. Raises zoo.NotMade, or ucutlass.OptimizeError or ValueError with the reason."""
     import torch
 
-    if str(PYTHON) not in sys.path:
-        sys.path.insert(0, str(PYTHON))
+    ucutlass()
     search, arguments, source = (importlib.import_module(f"ucutlass.{m}") for m in ("search", "arguments", "source"))
     module, inputs = zoo.make(name)
     with torch.no_grad():
