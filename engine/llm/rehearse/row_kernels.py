@@ -1,7 +1,8 @@
 """A vectorised CUDA kernel for a module that works row by row, as a template by rule (row_graph.py).
 
-Its parameters are the threads of a row, the rows of a block, the elements of a vector, the vectors in flight and, where
-nothing is reduced, the blocks that share a row.
+Its parameters are the threads of a row, the rows of a block, the elements of a vector, the vectors in flight and
+whether data pass the caches by. Where nothing is reduced there are the blocks that share a row, else whether a row that
+fits is read once and stays in registers.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ ROW_THREADS = (8, 16, 32, 64, 128, 256, 512, 1024)
 BLOCK_ROWS = (1, 2, 4, 8, 16)
 VECTORS = (1, 2, 4, 8)
 UNROLLS = (1, 2, 4)
-PIECES = (1, 2, 4, 8, 16)
+PIECES = (0, 1, 2, 4, 8, 16)  # 0: as many as a row has vectors for, so that each thread has its UNROLL and no loop
 # Beside the vectors in flight, which count twice (as loaded, and in f32): addresses and counters. nvcc's own counts for
 # sm_90a of three of these kernels, with 1, 2 and 4 vectors in flight, are 70 to 93% of this.
 BASE_REGISTERS = 32
@@ -27,6 +28,7 @@ HEAD = """\
 
 constexpr int THREADS = {{row_threads}}, ROWS = {{block_rows}}, VECTOR = {{vector}}, UNROLL = {{unroll}};
 constexpr int PIECES = {pieces}, WARPS = (THREADS + 31) / 32;
+constexpr bool STREAM = {{stream}} != 0, HOLD = {hold} != 0;
 
 struct Arguments {{
   const void* in[8];
@@ -45,6 +47,29 @@ __device__ __forceinline__ float wide(__nv_bfloat16 x) {{ return __bfloat162floa
 __device__ __forceinline__ void narrow(float x, float& y) {{ y = x; }}
 __device__ __forceinline__ void narrow(float x, __half& y) {{ y = __float2half_rn(x); }}
 __device__ __forceinline__ void narrow(float x, __nv_bfloat16& y) {{ y = __float2bfloat16_rn(x); }}
+
+// Data that one kernel reads and writes once need no place in a cache.
+template <typename P>
+__device__ __forceinline__ P loaded(const P* from) {{
+  if constexpr (STREAM && sizeof(P) % sizeof(uint4) == 0) {{
+    P p;
+#pragma unroll
+    for (int i = 0; i < (int)(sizeof(P) / sizeof(uint4)); ++i) ((uint4*)&p)[i] = __ldcs((const uint4*)from + i);
+    return p;
+  }} else {{
+    return *from;
+  }}
+}}
+
+template <typename P>
+__device__ __forceinline__ void store(P* to, const P& p) {{
+  if constexpr (STREAM && sizeof(P) % sizeof(uint4) == 0) {{
+#pragma unroll
+    for (int i = 0; i < (int)(sizeof(P) / sizeof(uint4)); ++i) __stcs((uint4*)to + i, ((const uint4*)&p)[i]);
+  }} else {{
+    *to = p;
+  }}
+}}
 
 template <typename T>
 __device__ __forceinline__ float rounded(float x) {{
@@ -72,7 +97,8 @@ __device__ __forceinline__ float across(float v, float* part, int lane) {{
   return v;
 }}
 
-template <typename T, int V>
+// WHOLE: the UNROLL vectors of its threads are the whole row, so each is read once.
+template <typename T, int V, bool WHOLE>
 __global__ void __launch_bounds__(THREADS * ROWS) rows_kernel(Arguments a) {{
 """
 TAIL = """\
@@ -86,11 +112,15 @@ void launch(const Tensor* in, const Tensor* out, int inputs, int outputs, cudaSt
   a.rows = 1;
   for (int i = 0; i + 1 < in[{wide}].rank; ++i) a.rows *= in[{wide}].shape[i];
   a.width = in[{wide}].shape[in[{wide}].rank - 1] / {parts};
-  dim3 grid((unsigned)((a.rows + ROWS - 1) / ROWS), PIECES);
-  if (a.width % VECTOR == 0) {{
-    rows_kernel<T, VECTOR><<<grid, THREADS * ROWS, 0, stream>>>(a);
+  const int vector = a.width % VECTOR == 0 ? VECTOR : 1;
+  const int64_t once = (int64_t)THREADS * vector * UNROLL;
+  dim3 grid((unsigned)((a.rows + ROWS - 1) / ROWS), PIECES ? PIECES : (unsigned)((a.width + once - 1) / once));
+  if (vector == VECTOR && HOLD && a.width <= once) {{
+    rows_kernel<T, VECTOR, true><<<grid, THREADS * ROWS, 0, stream>>>(a);
+  }} else if (vector == VECTOR) {{
+    rows_kernel<T, VECTOR, false><<<grid, THREADS * ROWS, 0, stream>>>(a);
   }} else {{
-    rows_kernel<T, 1><<<grid, THREADS * ROWS, 0, stream>>>(a);
+    rows_kernel<T, 1, false><<<grid, THREADS * ROWS, 0, stream>>>(a);
   }}
 }}
 
@@ -112,7 +142,8 @@ def row_kernel(rows: Rows, classes: tuple[str, ...]) -> dict[str, Any]:
 def template_of(rows: Rows, title: str) -> dict[str, Any]:
     """The template's text, parameters, inequalities and resources, as in engine.strategies.two_stage.forms."""
     reduces = rows.levels > 0
-    head = HEAD.format(title=title.replace("{", "(").replace("}", ")"), pieces=1 if reduces else "{pieces}")
+    own = {"pieces": 1, "hold": "{hold}"} if reduces else {"pieces": "{pieces}", "hold": 0}
+    head = HEAD.format(title=title.replace("{", "(").replace("}", ")"), **own)
     dispatch = "  launch<float>(in, out, inputs, outputs, stream);"
     if rows.half:
         first = next(n.load[0] for n in rows.nodes.values() if n.load is not None and n.dtype in HALVES)
@@ -131,21 +162,30 @@ def _space(rows: Rows, reduces: bool) -> dict[str, Any]:
     vector = next(v for v in reversed(VECTORS) if width % v == 0)
     threads = max(t for t in ROW_THREADS if t <= 256 and ((t - 1) * vector < width or t == ROW_THREADS[0]))
     block = next(b for b in reversed(BLOCK_ROWS) if b * threads <= 256)
+    whole = next((u for u in UNROLLS if reduces and threads * vector * u >= width), 0)
     parameters = [
+        ("stream", (0, 1), 0, "whether data pass the caches by"),
         ("row_threads", ROW_THREADS, threads, "threads of a row"),
+        ("unroll", UNROLLS, whole or 1, "loads of a thread in flight"),
         ("block_rows", BLOCK_ROWS, block, "rows of a block"),
         ("vector", VECTORS, vector, "elements of a load"),
-        ("unroll", UNROLLS, 1, "loads of a thread in flight"),
     ]
-    if not reduces:
-        parameters.append(("pieces", PIECES, 1, "blocks that share a row"))
+    if reduces:
+        parameters.append(("hold", (0, 1), int(whole > 0), "whether a row is read once and stays in registers"))
+    else:
+        parameters.append(("pieces", PIECES, 0, "blocks that share a row; 0: as many as it has vectors for"))
     loaded = sum(2 if n.dtype in HALVES else 4 for n in rows.nodes.values() if n.load is not None and n.full)
     stored = sum(2 if dtype in HALVES else 4 for name, dtype in rows.outputs if rows.nodes[name].full)
-    pieces = "" if reduces else " * pieces"
+    own = (
+        (f"hold == 0 or row_threads * vector * unroll >= {width}", "other", "the registers of its threads hold a row")
+        if reduces else
+        (f"(row_threads * pieces - 1) * vector < {width} or pieces <= 1", "other", "each block has an element of a row")
+    )  # fmt: skip
     limits = [
         (f"{width} % vector == 0", "divisibility", "a row is whole vectors"),
-        (f"(row_threads{pieces} - 1) * vector < {width} or row_threads == {ROW_THREADS[0]}", "other",
+        (f"(row_threads - 1) * vector < {width} or row_threads == {ROW_THREADS[0]}", "other",
          "each thread has an element"),
+        own,
         ("threads % warp == 0", "threads", "whole warps"),
         ("blocks_sm * threads >= threads_sm // 4", "occupancy", "a quarter of an SM's threads at least"),
     ]  # fmt: skip
@@ -169,11 +209,15 @@ def _body(rows: Rows) -> list[str]:
         "  const int64_t block_row = (int64_t)blockIdx.x * ROWS + local, width = a.width;",
         "  const bool live = block_row < a.rows;",
         "  const int64_t row = live ? block_row : a.rows - 1;",
-        "  const int64_t first = ((int64_t)blockIdx.y * THREADS + lane) * V, step = (int64_t)PIECES * THREADS * V;",
+        "  const int64_t first = ((int64_t)blockIdx.y * THREADS + lane) * V, step = (int64_t)gridDim.y * THREADS * V;",
     ]
     if rows.levels:
         lines.append("  __shared__ float part[ROWS * WARPS];")
+    lines += [
+        f"  Pack<{_type(n.dtype)}, V> p_{n.name}[UNROLL];" for n in rows.nodes.values() if n.full and n.load is not None
+    ]
     lines += _row_values(rows, 0)
+    read: set[str] = set()
     for level in range(1, rows.levels + 1):
         reduced = [n for n in rows.nodes.values() if n.reduce and n.level == level]
         for n in reduced:
@@ -181,13 +225,13 @@ def _body(rows: Rows) -> list[str]:
         ends = [
             f"r_{n.name} = joined<{_flag(n)}>(r_{n.name}, {_read(rows, n.args[0])});" for n in reduced
         ]  # fmt: skip
-        lines += _loop(rows, [n.args[0] for n in reduced], ends, [])
+        lines += _loop(rows, [n.args[0] for n in reduced], ends, [], read)
         lines += [f"  r_{n.name} = across<{_flag(n)}>(r_{n.name}, part + local * WARPS, lane);" for n in reduced]
         lines += _row_values(rows, level)
     stored = [(i, name, dtype) for i, (name, dtype) in enumerate(rows.outputs) if rows.nodes[name].full]
     if stored:
         ends = [f"narrow({_read(rows, name)}, o_{i}.v[e]);" for i, name, _ in stored]
-        lines += _loop(rows, [name for _, name, _ in stored], ends, [(i, dtype) for i, _, dtype in stored])
+        lines += _loop(rows, [name for _, name, _ in stored], ends, [(i, dtype) for i, _, dtype in stored], read)
     scalars = [(i, name, dtype) for i, (name, dtype) in enumerate(rows.outputs) if not rows.nodes[name].full]
     if scalars:
         lines.append("  if (live && lane == 0 && blockIdx.y == 0) {")
@@ -217,20 +261,20 @@ def _row_values(rows: Rows, level: int) -> list[str]:
     return lines
 
 
-def _loop(rows: Rows, wanted: list[str], ends: list[str], stored: list[tuple[int, str]]) -> list[str]:
-    """One pass over a row: load what `wanted` needs, UNROLL vectors in flight, compute each element, do `ends`."""
+def _loop(rows: Rows, wanted: list[str], ends: list[str], stored: list[tuple[int, str]], read: set[str]) -> list[str]:
+    """One pass over a row: load what `wanted` needs, UNROLL vectors in flight, compute each element, do `ends`.
+    `read`: values of earlier passes, which are still in registers if a row is WHOLE; those of this pass are added."""
     needed = _needed(rows, wanted)
     loads = [n for n in needed if n.load is not None]
     lines = ["  for (int64_t base = first; base < width; base += step * UNROLL) {"]
-    lines += [f"    Pack<{_type(n.dtype)}, V> p_{n.name}[UNROLL];" for n in loads]
-    lines += ["#pragma unroll", "    for (int u = 0; u < UNROLL; ++u) {", "      const int64_t j = base + u * step;"]
-    lines.append("      if (j < width) {")
-    for n in loads:
-        number, parts, part = n.load
-        place = f"row * width * {parts} + width * {part} + j" if n.stride else "j"
-        kind = f"Pack<{_type(n.dtype)}, V>"
-        lines.append(f"        p_{n.name}[u] = *(const {kind}*)((const {_type(n.dtype)}*)a.in[{number}] + {place});")
-    lines += ["      }", "    }", "#pragma unroll", "    for (int u = 0; u < UNROLL; ++u) {"]
+    for again in (False, True):
+        now = [n for n in loads if (n.name in read) == again]
+        if now:
+            lines += ["    if constexpr (!WHOLE) {"] if again else []
+            lines += _loads(now)
+            lines += ["    }"] if again else []
+    read.update(n.name for n in loads)
+    lines += ["#pragma unroll", "    for (int u = 0; u < UNROLL; ++u) {"]
     lines += ["      const int64_t j = base + u * step;", "      if (j < width) {"]
     lines += [f"        Pack<{_type(dtype)}, V> o_{i};" for i, dtype in stored]
     lines += ["#pragma unroll", "        for (int e = 0; e < V; ++e) {"]
@@ -241,8 +285,24 @@ def _loop(rows: Rows, wanted: list[str], ends: list[str], stored: list[tuple[int
     lines.append("        }")
     for i, dtype in stored:
         kind = f"Pack<{_type(dtype)}, V>"
-        lines.append(f"        if (live) *({kind}*)(({_type(dtype)}*)a.out[{i}] + row * width + j) = o_{i};")
-    return [*lines, "      }", "    }", "  }"]
+        lines.append(f"        if (live) store(({kind}*)(({_type(dtype)}*)a.out[{i}] + row * width + j), o_{i});")
+    return [*lines, "      }", "    }", "    if constexpr (WHOLE) break;", "  }"]
+
+
+def _loads(nodes: list[Node]) -> list[str]:
+    """UNROLL vectors of each value into registers. A row's own pass the caches by, if asked; what all rows share does
+    not."""
+    lines = ["#pragma unroll", "    for (int u = 0; u < UNROLL; ++u) {", "      const int64_t j = base + u * step;"]
+    lines.append("      if (j < width) {")
+    for n in nodes:
+        number, parts, part = n.load
+        kind = f"const Pack<{_type(n.dtype)}, V>*"
+        start = f"({kind})((const {_type(n.dtype)}*)a.in[{number}]"
+        if n.stride:
+            lines.append(f"        p_{n.name}[u] = loaded({start} + row * width * {parts} + width * {part} + j));")
+        else:
+            lines.append(f"        p_{n.name}[u] = *{start} + j);")
+    return [*lines, "      }", "    }"]
 
 
 def _needed(rows: Rows, wanted: list[str]) -> list[Node]:

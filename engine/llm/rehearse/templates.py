@@ -59,7 +59,7 @@ def reply_of(form: str, prompt: str, drawn: Sequence[Drawn], work: Any, mistake:
             }  # fmt: skip
         case "Tuning":
             names = [name for name, _, _ in _parameters(prompt)]
-            starts = [*_starts(prompt, drawn, work, rng), *_settings(prompt, rng)][:STARTS]
+            starts = [*_starts(prompt, drawn, work, rng), *_of_rows(prompt), *_settings(prompt, rng)][:STARTS]
             return {"starts": starts, "order": names, "why": "rehearsed: the planner's, then in the template's order"}
         case "KernelTemplate":
             template = _kernel(work.source, work.kind, work.classes, work.gpu, mistake)
@@ -114,6 +114,22 @@ def _starts(prompt: str, drawn: Sequence[Drawn], work: Any, rng: random.Random) 
             place += 1
         chosen.append(inside.pop(place))
     return [{"settings": [{"name": n, "value": v} for n, v in one.items()]} for one in chosen]
+
+
+def _of_rows(prompt: str) -> list[dict[str, Any]]:
+    """Of a row kernel: past the caches, and twice the threads of a row with half as much for each of them."""
+    parameters = {name: (values, default) for name, values, default in _parameters(prompt)}
+    if not {"stream", "row_threads", "unroll"} <= parameters.keys():
+        return []
+    wider = {"row_threads": 2 * int(parameters["row_threads"][1])}
+    if (unroll := int(parameters["unroll"][1])) > 1:
+        wider["unroll"] = unroll // 2
+    starts = ({"stream": 1}, wider)
+    return [
+        {"settings": [{"name": name, "value": str(value)} for name, value in start.items()]}
+        for start in starts
+        if all(str(value) in parameters[name][0] for name, value in start.items())
+    ]
 
 
 # ---- programs ----

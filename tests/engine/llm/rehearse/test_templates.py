@@ -38,13 +38,13 @@ class Model(torch.nn.Module):
 def get_inputs():
     return [torch.randn(5, 48)]
 """
-LAUNCH = re.compile(r"rows_kernel<(\w+, \w+)><<<grid, THREADS \* ROWS, 0, stream>>>\(a\);")
+LAUNCH = re.compile(r"rows_kernel<(\w+, \w+, \w+)><<<grid, THREADS \* ROWS, 0, stream>>>\(a\);")
 RUNTIME = """
-template <typename T, int V> void emulated(dim3 grid, int threads, cudaStream_t stream, Arguments& a) {
+template <typename T, int V, bool W> void emulated(dim3 grid, int threads, cudaStream_t stream, Arguments& a) {
   void* arguments[] = {&a};
   cudaLaunchConfig_t c = {};
   c.gridDim = grid; c.blockDim = dim3(threads); c.stream = stream;
-  cudaLaunchKernelExC(&c, reinterpret_cast<void const*>(&uc_cpu::Entry<&rows_kernel<T, V>>::call), arguments);
+  cudaLaunchKernelExC(&c, reinterpret_cast<void const*>(&uc_cpu::Entry<&rows_kernel<T, V, W>>::call), arguments);
 }
 
 template <typename T>
@@ -88,7 +88,7 @@ NAMES = (*GROUPS, "softmax")
 
 @pytest.fixture(scope="module")
 def library(tmp_path_factory):
-    """All row kernels, each in its default and in a random configuration, built by one g++."""
+    """All row kernels, each in its default and in two random configurations, the second past the caches, by one g++."""
     if not shutil.which("g++"):
         pytest.skip("needs g++")
     head = ["#include <cuda_runtime.h>", "#include <cuda_bf16.h>", "#include <cuda_fp16.h>",
@@ -96,8 +96,10 @@ def library(tmp_path_factory):
     parts = []
     for name in NAMES:
         space = space_of(module(name), "f32" if name == "softmax" else "f16")
-        others = [c for c in space.allowed if c[0] != space.default[0] and c[0] <= 128]
-        for number, config in enumerate((space.default, random.Random(name).choice(others))):
+        threads, stream = space.names.index("row_threads"), space.names.index("stream")
+        small = [c for c in space.allowed if c[threads] != space.default[threads] and c[threads] <= 128]
+        drawn = [random.Random(name).choice([c for c in small if c[stream] == past]) for past in (0, 1)]
+        for number, config in enumerate((space.default, *drawn)):
             parts.append(emulated(space.text(config), f"{name}_{number}"))
     folder = tmp_path_factory.mktemp("rows")
     (folder / "rows.cpp").write_text("\n".join([*head, *parts]))
@@ -106,7 +108,7 @@ def library(tmp_path_factory):
     return ctypes.CDLL(str(folder / "rows.so"))
 
 
-@pytest.mark.parametrize("number", [0, 1])
+@pytest.mark.parametrize("number", [0, 1, 2])
 @pytest.mark.parametrize("name", NAMES)
 def test_a_row_kernel_computes_what_its_module_says_in_any_configuration(name, number, library):
     names = {}
@@ -229,3 +231,18 @@ def test_a_search_begins_at_the_planners_own_configurations_as_other_roles_propo
         assert any(f"tile {tile}" in text and start["schedule"] in text for text in texts), start
     space = Space(ProgramTemplate.model_validate(template), H200)
     assert any(space.config({n: int(v) if v.isdigit() else v for n, v in start.items()}) for start in starts)
+
+
+def test_a_search_of_a_row_kernel_starts_past_the_caches_and_with_more_threads():
+    space = space_of(GROUPS["add_rms_norm"].module((4096, 4096)))
+    lines = [
+        f"- {p.name}: {', '.join(map(str, p.values))} (default {p.default}): {p.meaning}"
+        for p in space.template.parameters
+    ]
+    work = Work("Tuning", "module", "", H200.title, ("f16",), "", None, 1)
+    reply = templates.reply_of("Tuning", "\n".join(lines), [], work, "", random.Random(0))
+    starts = [space.config({s["name"]: int(s["value"]) for s in start["settings"]}) for start in reply["starts"]]
+    settings = [space.named(c) for c in starts]
+    assert [s["stream"] for s in settings] == [1, 0]
+    assert settings[1]["row_threads"] == 2 * settings[0]["row_threads"] and settings[1]["hold"] == 1
+    assert settings[1]["row_threads"] * settings[1]["unroll"] * settings[1]["vector"] >= 4096

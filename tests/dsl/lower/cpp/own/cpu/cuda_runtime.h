@@ -123,6 +123,10 @@ template <class T> inline T __ldg(T const* p) {
   return *p;
 }
 template <class T> inline T __ldcs(T const* p) { return __ldg(p); }
+template <class T> inline void __stcs(T* p, T const& v) {
+  if (reinterpret_cast<uintptr_t>(p) % alignof(T)) { std::fprintf(stderr, "a store of %zu bytes at %p\n", sizeof(T), (void*)p); std::abort(); }
+  *p = v;
+}
 inline float __expf(float x) { return expf(x); }
 inline int __float2int_rn(float x) { return x != x ? 0 : x >= 2147483648.0f ? 2147483647 : x < -2147483648.0f ? -2147483647 - 1 : int(lrintf(x)); }
 
