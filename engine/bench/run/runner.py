@@ -28,6 +28,7 @@ from engine.session import events
 from engine.session import runner as sessions
 from engine.session.spec import SessionSpec
 from engine.strategies import registry
+from engine.suite.cases import PROBLEMS
 
 
 class TimeIsUp(BaseException):
@@ -91,9 +92,11 @@ def stopped(request: Request) -> str:
 
 
 def todo(request: Request, results: ResultsFile, at_once: int) -> list[str]:
-    """The problems whose sessions the results lack. Where several run at a time, the longest come first."""
+    """The problems whose sessions the results lack. Of this repository's, where several run at a time, the longest come
+    first; those of a person's own folder in an order whose beginning is an even sample, for a bench that its time
+    ends."""
     modules = []
-    for module in request.problems:
+    for module in request.problems if request.folder == PROBLEMS else shards.evenly(request.problems):
         if results.finished(module, request.sha256(module)):
             session_log.drop(results.path, module)  # of a bench that was killed between the two
         else:

@@ -6,7 +6,10 @@ import pytest
 
 from engine.__main__ import main
 from engine.bench.run import shards
+from engine.bench.run.request import Request
 from engine.bench.run.results_file import ResultsFile
+from engine.bench.run.runner import todo
+from engine.suite import folder
 from engine.suite.cases import module_set
 
 SUITE = module_set("suite59")
@@ -116,3 +119,16 @@ def test_a_bench_that_is_interrupted_says_how_it_goes_on(tmp_path, monkeypatch, 
     out = str(tmp_path / "new.json")
     assert main(["bench", "suite59", "--device", "modelled:h200", "--only", "L1/1", "--json", out]) == 1
     assert capsys.readouterr().out == f"stopped; the same command continues from {out}\n"
+
+
+def test_a_bench_of_a_folder_that_its_time_ends_has_an_even_sample(tmp_path):
+    names = [f"level{level}/{number}_a" for level in (1, 2, 3) for number in range(1, 41)]
+    for name in names:
+        path = tmp_path / f"{name}.py"
+        path.parent.mkdir(exist_ok=True)
+        path.write_text("")
+    waiting = todo(Request(folder.module_set(tmp_path), folder=tmp_path), ResultsFile(None, {}), 1)
+    assert sorted(waiting) == sorted(names) and waiting != names
+    for many in (6, 12, 30, 60):
+        levels = [name.partition("/")[0] for name in waiting[:many]]
+        assert all(abs(levels.count(f"level{level}") - many / 3) <= 1 for level in (1, 2, 3))

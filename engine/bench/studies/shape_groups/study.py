@@ -23,6 +23,7 @@ from sol.hardware import Hardware
 
 Key = TypeVar("Key")
 Write = Callable[[dict[str, Any]], None]
+ARMS = ("own", "direct")  # that know one shape alone
 MOST_CANDIDATES = 8  # configurations that may become the general one
 
 
@@ -103,22 +104,28 @@ class Row:
         study, group, cls = self.study, self.group, self.cls
         self.row["why"] = why_not(study, group, cls)
         if not self.row["why"]:
-            for shape in (*group.tuned, *group.unseen):
-                self._alone(shape)
-                say(f"{group.name} {cls} {words(shape)}: one configuration and direct rewriting have ended")
+            shapes = (*group.tuned, *group.unseen)
+            together = max(1, study.at_once // len(ARMS))
+            for place in range(0, len(shapes), together):
+                self._alone(some := shapes[place : place + together])
+                names = ", ".join(map(words, some))
+                say(f"{group.name} {cls} {names}: one configuration and direct rewriting have ended")
             self._general()
             say(f"{group.name} {cls}: the general configuration is at every shape")
         self.row["ended"] = True
         self._write(self.row)
         return self.row
 
-    def _alone(self, shape: Shape) -> None:
-        """The arms that know this shape alone; then the copy, with nothing beside it on a warm machine."""
+    def _alone(self, shapes: Sequence[Shape]) -> None:
+        """The arms that know one shape alone; then the copies, with nothing beside them on a warm machine."""
         study, group, cls = self.study, self.group, self.cls
         arms = {"own": study.tuned, "direct": study.direct}
-        ended = study.over(arms, lambda name: arms[name](group, shape, cls))
-        self._put(shape, **ended)
-        self._put(shape, copy=study.copies.of(group.module(shape, cls)))
+        keys = [(shape, arm) for shape in shapes for arm in ARMS]
+        ended = study.over(keys, lambda key: arms[key[1]](group, key[0], cls))
+        for shape in shapes:
+            self._put(shape, **{arm: ended[shape, arm] for arm in ARMS})
+        for shape in shapes:
+            self._put(shape, copy=study.copies.of(group.module(shape, cls)))
 
     def _general(self) -> None:
         """Choose the general configuration over the tuned shapes, and time it at the unseen ones."""
