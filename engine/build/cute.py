@@ -19,6 +19,7 @@ from engine import forks, start
 from engine.build import limited, toolchain
 from engine.build.cache import Cache, content_key
 from engine.build.limited import BuildError
+from engine.build.parts import MANY, Parts
 from engine.jsonprocess import JsonProcess, WorkerLost, python_path
 
 SECONDS = 120.0  # for one module
@@ -100,9 +101,12 @@ class CuteBuilder:
         return self._process.pid if self._process else None
 
     def build(
-        self, source: Source, *, seconds: float = SECONDS, cancelled: Callable[[], bool] = lambda: False
-    ) -> Built:
-        """Compile a `cute` Source, or take it from the cache. Raises BuildError; the next build gets a fresh worker."""
+        self, source: Source, *, seconds: float = SECONDS, cancelled: Callable[[], bool] = lambda: False,
+        share: Callable[[Parts, Path], None] | None = None,
+    ) -> Built:  # fmt: skip
+        """Compile a `cute` Source, or take it from the cache. `seconds`: for all of it, or for each stage if others
+        help: `share(parts, path)` lets them, and is called before this worker begins with the stages of a large module.
+        Raises BuildError; the next build gets a fresh worker."""
         if cached := lookup(source, self.cache):
             return cached
         if "flash_attn" in source.text and (missing := toolchain.find().missing("flash_attn")):
@@ -117,21 +121,51 @@ class CuteBuilder:
         partial.write_text(source.text)
         os.replace(partial, aside)
         try:
-            reply = self._ask({"op": "build", "path": str(aside)}, seconds, cancelled)
-            if "error" in reply:
-                message = str(reply.get("message", "")).strip()
-                first = next((line.strip() for line in message.splitlines() if line.strip()), reply["error"])
-                raise BuildError("compile_failed", f"CuTe DSL failed: {reply['error']}: {first[:300]}", message)
+            shared = share is not None and self._shared(aside, seconds, cancelled, share)
+            reply = self._asked({"op": "build", "path": str(aside)}, seconds, cancelled)
             facts = json.dumps({"resources": reply["resources"], "objects": reply["objects"]}).encode()
             folder = self.cache.put(key, {"module.py": source.text.encode(), "built.json": facts})
         finally:
             aside.unlink(missing_ok=True)  # also after a failed build
-        return Built(folder / "module.py", time.perf_counter() - started, reply["cached"], tuple(reply["resources"]))
+        cached = reply["cached"] and not shared
+        return Built(folder / "module.py", time.perf_counter() - started, cached, tuple(reply["resources"]))
+
+    def part(self, path: Path, stage: str, seconds: float, cancelled: Callable[[], bool]) -> bool:
+        """Compile one stage of a module for another worker. Returns True if it was compiled before. Raises
+        BuildError."""
+        return self._asked({"op": "build", "path": str(path), "stages": [stage]}, seconds, cancelled)["cached"]
+
+    def _shared(
+        self, path: Path, seconds: float, cancelled: Callable[[], bool], share: Callable[[Parts, Path], None]
+    ) -> bool:
+        """Compile the stages of a large module with those that help. Returns True if one was new."""
+        stages = self._asked({"op": "stages", "path": str(path)}, seconds, cancelled)["stages"]
+        if len(stages) < MANY:
+            return False
+        new = []
+
+        def compile_(stage: str) -> None:
+            new.append(not self.part(path, stage, seconds, cancelled))
+
+        parts = Parts(stages, cancelled)
+        share(parts, path)
+        parts.work(compile_)
+        parts.wait()
+        return any(new) or len(new) < len(stages)
 
     def close(self) -> None:
         if self._process is not None:
             self._process.close()
             self._process = None
+
+    def _asked(self, message: dict, seconds: float, cancelled: Callable[[], bool]) -> dict:
+        """A reply that is no error. Raises BuildError."""
+        reply = self._ask(message, seconds, cancelled)
+        if "error" in reply:
+            message = str(reply.get("message", "")).strip()
+            first = next((line.strip() for line in message.splitlines() if line.strip()), reply["error"])
+            raise BuildError("compile_failed", f"CuTe DSL failed: {reply['error']}: {first[:300]}", message)
+        return reply
 
     def _ask(self, message: dict, seconds: float, cancelled: Callable[[], bool]) -> dict:
         if self._process is None or not self._process.alive:

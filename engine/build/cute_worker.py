@@ -1,7 +1,8 @@
 """The process that compiles `cute` modules: `python -m engine.start engine.build.cute_worker`, JSON lines over pipes.
 
 It imports torch, CuTe DSL and quack once (7 to 12 s) and then takes 1 to 2 s per kernel, or milliseconds if quack's
-disk cache has it. It sees no GPU and needs none. Requests: {op: warm} and {op: build, path, stages}.
+disk cache has it. It sees no GPU and needs none. Requests: {op: warm}, {op: stages, path} and {op: build, path,
+stages}.
 """
 
 from __future__ import annotations
@@ -79,12 +80,16 @@ class Builder:
     def warm(self, request: dict) -> dict:
         return {"import_seconds": round(self.import_seconds, 3), "pid": os.getpid()}
 
+    def stages(self, request: dict) -> dict:
+        """{stages}: the names of the stages of the module at `path`, in order."""
+        return {"stages": list(import_generated(request["path"]).STAGES)}
+
     def build(self, request: dict) -> dict:
-        """{seconds, cached, resources, objects}: compile each stage of the module at `path`."""
+        """{seconds, cached, resources, objects}: compile each stage of the module at `path`, or those of `stages`."""
         started = time.perf_counter()
         module = import_generated(request["path"])
         resources, objects, cached = [], [], True
-        for stage in module.STAGES:
+        for stage in request.get("stages", module.STAGES):
             self._keys.clear()
             self._traced.clear()
             for compiled in (self._gemm, *vars(module).values()):
@@ -186,4 +191,4 @@ def short_name(symbol: str) -> str:
 
 def main() -> None:
     builder = Builder()
-    serve({"warm": builder.warm, "build": builder.build})
+    serve({"warm": builder.warm, "stages": builder.stages, "build": builder.build})

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import heapq
 import itertools
 import json
@@ -11,13 +12,16 @@ import tempfile
 import threading
 import time
 from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 
 from dsl.lower import Source
 from engine.build import nvcc, toolchain
 from engine.build.cache import Cache, content_key
+from engine.build.cute import SECONDS as CUTE_SECONDS
 from engine.build.cute import Built, CuteBuilder, lookup, module_key
 from engine.build.limited import SECONDS, BuildError
+from engine.build.parts import Parts
 from engine.cores import ENOUGH, QUIET
 from engine.executors.local import cores_here
 from engine.executors.memory import machine_bytes
@@ -70,6 +74,18 @@ class Job:
             self._done.set()
 
 
+@dataclass(frozen=True)
+class Help:
+    """Work on the stages of a job that another thread of the pool has begun (engine.build.parts)."""
+
+    job: Job
+    parts: Parts
+    path: Path
+
+    def by(self, builder: CuteBuilder) -> None:
+        self.parts.work(lambda stage: builder.part(self.path, stage, CUTE_SECONDS, self.parts.cancelled))
+
+
 class BuildPool:
     """`size` threads, each with its own CuTe worker process, started when first needed.
 
@@ -81,7 +97,7 @@ class BuildPool:
         self.cache = cache or Cache()
         self.size = size or default_size()
         self._jobs: dict[str, Job] = {}
-        self._queue: list[tuple[int, int, Job]] = []
+        self._queue: list[tuple[int, int, Job | Help]] = []
         self._number = itertools.count()
         self._ready = threading.Condition()
         self._closed = False
@@ -163,19 +179,25 @@ class BuildPool:
 
     def _urge(self, job: Job) -> None:
         with self._ready:
-            for i, (_, number, queued) in enumerate(self._queue):
-                if queued is job:
-                    self._queue[i] = (-2, number, job)
-                    heapq.heapify(self._queue)
-                    return
+            job.priority = -2
+            self._queue = [(-2 if _of(queued) is job else p, number, queued) for p, number, queued in self._queue]
+            heapq.heapify(self._queue)
 
     def _drop(self, job: Job) -> None:
         with self._ready:
-            rest = [entry for entry in self._queue if entry[2] is not job]
-            if len(rest) < len(self._queue):
-                self._queue = rest
-                heapq.heapify(self._queue)
+            waits = any(queued is job for *_, queued in self._queue)
+            self._queue = [entry for entry in self._queue if _of(entry[2]) is not job]
+            heapq.heapify(self._queue)
+            if waits:
                 job._end(None, BuildError("cancelled", "the build was stopped on request"))
+
+    def _share(self, job: Job, parts: Parts, path: Path) -> None:
+        """Let other threads help with a job's stages, as soon as they have nothing more urgent to do."""
+        with self._ready:
+            for _ in range(min(self.size, parts.left) - 1):
+                heapq.heappush(self._queue, (job.priority, next(self._number), Help(job, parts, path)))
+                self._grow()
+            self._ready.notify_all()
 
     def _work(self) -> None:
         builder = CuteBuilder(self.cache)
@@ -187,6 +209,9 @@ class BuildPool:
             self._grow()
         try:
             while (job := self._next()) is not None:
+                if isinstance(job, Help):
+                    job.by(builder)
+                    continue
                 try:
                     job._end(self._one(job, builder), None)
                 except BuildError as error:
@@ -198,7 +223,7 @@ class BuildPool:
         finally:
             builder.close()
 
-    def _next(self) -> Job | None:
+    def _next(self) -> Job | Help | None:
         with self._ready:
             self._waiting += 1
             try:
@@ -215,8 +240,13 @@ class BuildPool:
             return job._stop.is_set() or self._closed
 
         if job.source.backend == "cute":
-            return builder.build(job.source, cancelled=stop)
+            share = functools.partial(self._share, job)
+            return builder.build(job.source, cancelled=stop, share=share if self.size > 1 else None)
         return build_cpp(job.source, self.cache, stop)
+
+
+def _of(entry: Job | Help) -> Job:
+    return entry.job if isinstance(entry, Help) else entry
 
 
 def _key(source: Source) -> str:

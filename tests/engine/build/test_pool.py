@@ -28,7 +28,7 @@ class FakeBuilds:
     running: int = 0
     most: int = 0
 
-    def build(self, source, *, cancelled):
+    def build(self, source, *, cancelled, share=None):
         self.order.append(source.text)
         self.running += 1
         self.most = max(self.most, self.running)
