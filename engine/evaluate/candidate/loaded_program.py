@@ -225,7 +225,7 @@ class LoadedProgram:
     def time_parts(self, request: dict) -> dict:
         """For a module with regions that is being timed: {region_ms, covered_ms} of its programs alone, and PyTorch's
         region_eager_ms."""
-        return self.whole.times(self.sets[0], self.problem.clock())
+        return self.whole.times(self.sets[0], self.problem.clock(), self.problem.values("own", 0))
 
     # ---- evidence ----
 

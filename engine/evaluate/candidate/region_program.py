@@ -10,7 +10,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from statistics import median
 from typing import Any
 
@@ -84,18 +84,22 @@ class RegionProgram:
             out.copy_(result)
         self._late = []
 
-    def times(self, inputs: list[torch.Tensor], timer: Any) -> dict[str, float]:
+    def times(
+        self, inputs: list[torch.Tensor], timer: Any, own: Mapping[str, torch.Tensor] | None = None
+    ) -> dict[str, float]:  # fmt: skip
         """{region_ms: the trial's program alone, covered_ms: all programs, region_eager_ms: PyTorch in the class on the
-        operations of the trial's region}, each the median of a few calls."""
-        own = frozenset(self.placed[0]["ops"])
+        operations of the trial's region}, each the median of a few calls. `own`: the module's own tensors, for those
+        that PyTorch's operations read and no program does, such as the buffer of a mask."""
+        mine = frozenset(self.placed[0]["ops"])
         region = covered = 0.0
         calls, tensors = self.composed.alone(dict(zip(self.composed.read, inputs, strict=True)))
         for place, call in calls:
             ms = _time(call, timer)
             covered += ms
-            region += ms * (place.ops == own)
-        part = subgraph(self.graph, [op for op in self.graph.live if op.name in own])
+            region += ms * (place.ops == mine)
+        part = subgraph(self.graph, [op for op in self.graph.live if op.name in mine])
         theirs = RegionRuntime(part, [], self.device, self.cls)
+        tensors = {**(own or {}), **tensors}
         operands = {n: tensors[n] for n in theirs.read}
         eager = _time(lambda: theirs.play(operands), timer)
         return {"region_ms": region, "covered_ms": covered, "region_eager_ms": eager}

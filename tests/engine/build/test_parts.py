@@ -1,5 +1,6 @@
 """A large module is compiled by several workers, stage by stage, and is then as if one had compiled it."""
 
+import itertools
 import threading
 import time
 
@@ -50,7 +51,7 @@ def test_neighbours_are_not_compiled_at_the_same_time():
     order = []
     Parts(STAGES).work(order.append)
     places = [STAGES.index(stage) for stage in order]
-    assert all(abs(a - b) > 1 for a, b in zip(places, places[1:], strict=False))
+    assert all(abs(a - b) > 1 for a, b in itertools.pairwise(places))
 
 
 def test_after_an_error_no_stage_is_begun_and_the_wait_raises_it():

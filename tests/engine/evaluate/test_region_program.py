@@ -1,5 +1,7 @@
 """A module with programs in its regions, as the process of candidates runs it: what it writes is copied in its time."""
 
+from dataclasses import replace
+
 import torch
 
 from engine.evaluate.candidate.region_program import RegionProgram
@@ -58,9 +60,27 @@ def test_a_call_leaves_the_starting_state_as_it_is(tmp_path):
     assert torch.equal(values["h"], start) and torch.equal(results[0][1], results[1][1])
 
 
-def test_the_copies_are_in_the_expected_time():
-    from dataclasses import replace
+def test_pytorch_is_timed_on_a_buffer_that_the_program_does_without(tmp_path):
+    """A causal mask is such a buffer: the program says `tril`, PyTorch reads it."""
+    path = tmp_path / "generated.py"
+    path.write_text(PROGRAM.replace("inputs[0] + inputs[1]", "inputs[0]"), encoding="utf-8")
+    x = {"name": "x", "tensor": "x", "shape": [4, 8], "dtype": "f32", "transposed": False}
+    out = {"name": "t", "tensor": "t", "shape": [4, 8], "dtype": "f32"}
+    graph = replace(hidden_state(), outputs=("y",), writes=())
+    placed = {"ops": ["s", "t"], "inputs": [x], "outputs": [out], "path": str(path)}
+    whole = RegionProgram(graph, [placed], "cpu", "tf32")
+    assert [b["tensor"] for b in whole.inputs] == ["x"]
 
+    class Timer:
+        def sample(self, call):
+            call()
+            return 1.0
+
+    own = {n: torch.randn(4, 8) for n in ("x", "h")}
+    assert whole.times([own["x"]], Timer(), own) == {"region_ms": 1.0, "covered_ms": 1.0, "region_eager_ms": 1.0}
+
+
+def test_the_copies_are_in_the_expected_time():
     from engine.devices.parts import expected_ms
     from sol.hardware import load
 
@@ -73,8 +93,6 @@ def test_the_copies_are_in_the_expected_time():
 
 
 def test_what_a_program_reads_with_gaps_is_copied_in_the_expected_time():
-    from dataclasses import replace
-
     from dsl.check.program import check
     from engine.devices.parts import expected_ms
     from sol.hardware import load
