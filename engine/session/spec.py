@@ -316,10 +316,11 @@ def _option_error(strategy: type[Strategy], error: ValidationError) -> _BadOptio
         has = f"it has {', '.join(known)}" if known else "it has none"
         return _BadOption(f"strategy {strategy.name} has no option {short(name)}; {has}", fix("options"))
     option = known[name]
-    values = _option_values(option)
     raised = first.get("ctx", {}).get("error")
     if isinstance(raised, ValueError):  # of the option's own validator, which says more than its kind
-        values = f"{values}; {' '.join(str(raised).split())[:MOST_RAISED]}"
+        words = " ".join(str(raised).split())[:MOST_RAISED]
+        return _BadOption(f"{name}: {words}", f"Mend the option {name}, or leave it out. It takes {option['about']}.")
+    values = _option_values(option)
     example = f"Write for example {json.dumps({name: option['default']})}, or leave {name} out."
     return _BadOption(f"{name}: {values} ({option['about']})", f"{name} takes {values}. {example}")
 

@@ -174,10 +174,38 @@ def test_preset_configurations_take_the_place_of_the_search(with_template):
     assert {role for role, _ in prompts} == (set() if with_template else {"plan", "generate", "test"})
 
 
-@pytest.mark.parametrize("text", ["{", "[]", '{"configurations": 3}', '{"configurations": [{"a": [1]}]}'])
-def test_preset_texts_are_checked_with_the_options(text):
-    with pytest.raises(ValueError, match="preset holds no template and configurations"):
+BOTH = 'write {"template": {..}, "configurations": [{..}]}, or one of both'
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("{", "no JSON: Expecting property name enclosed in double quotes, at line 1, column 2"),
+        ("[" * 5000, "no JSON that is read: it has too many levels or digits"),
+        ("[]", BOTH),
+        ("{}", BOTH),
+        ('{"template": null, "configurations": []}', BOTH),
+        ('{"configuration": [{"m": 1}]}', BOTH),
+        ('{"configurations": 3}', "configurations: write a list"),
+        ('{"configurations": [3]}', "configurations.0: write an object"),
+        ('{"configurations": [{"m": [1]}]}', "configurations.0.m: write a whole number or a word"),
+        ('{"configurations": [{"m": 1}], "temlate": {}}', "temlate: there is no such name; the names are template and"),
+        ('{"template": {"text": "x"}}', "template.cls: it is missing"),
+        ('{"template": {"text": "x", "cls": "f16", "language": "cuda"}}', "template.parameters: it is missing"),
+    ],
+)
+def test_the_mistake_in_a_preset_is_named_with_the_options(text, words):
+    with pytest.raises(ValueError) as caught:
         TWO.Options(preset=text)
+    assert words in str(caught.value)
+
+
+def test_a_preset_template_without_configurations_evaluates_its_default_instance_alone():
+    log, *_ = play({}, preset=json.dumps({"template": PROGRAM}))
+    assert shown(log, "search") == [] and len(of(log, events.TrialProposed)) == 1
+    assert shown(log, "effects")[0]["why"] == (
+        "No configuration is preset, so the default instance alone was evaluated."
+    )
 
 
 def test_a_budget_that_ends_in_the_search_is_said_and_what_was_found_is_shown():
