@@ -12,6 +12,7 @@ const EMPTY = {
   space: "No limits yet: they are counted once a template is right.",
   search: "No configuration was evaluated so far: the search begins once a template is right.",
   effects: "No effects yet: they are computed when the search of the round ends.",
+  spread: "No repeats yet: the best configuration is measured again when the search ends.",
   feedback: "Nothing went back to the plan so far: the search of the round has not ended.",
 };
 const open = new Map([["Template", true], ["Search", true]]); // what a person opened and closed
@@ -31,6 +32,16 @@ export function folded(shown) {
     else round[topic] = facts;
   }
   return rounds;
+}
+
+/** Why a part has nothing to show; `ended`: nothing follows any more. */
+function empty(name, { templates, rows }, ended) {
+  if (!ended) return note(EMPTY[name]);
+  if (name === "template") return note("There is no template: the session ended before a model had written one.");
+  const why = templates.some((t) => t.right) ? `the session ended ${rows.length ? "during" : "before"} the search.`
+    : templates.some((t) => t.undecided) ? "the template could not be verified here, so nothing was tuned."
+      : "no template was right, so nothing was tuned.";
+  return note(`Empty: ${why}`);
 }
 
 const cell = (text, number = false) => h("td", { class: number ? "num" : null }, text);
@@ -64,13 +75,19 @@ function marked(template) {
   });
 }
 
-function templatePart({ templates }, choose) {
-  if (!templates.length) return note(EMPTY.template);
+const MARKS = {
+  right: ["two-good", "● right: "], wrong: ["two-bad", "✕ not right: "], undecided: ["faint", "◌ not verified: "],
+};
+
+function templatePart(round, choose, ended) {
+  const { templates } = round;
+  if (!templates.length) return empty("template", round, ended);
   const last = templates.findLast((t) => t.right) ?? templates.findLast((t) => t.text) ?? templates.at(-1);
-  const attempts = templates.map((t) => h("li", {},
-    h("span", { class: t.right ? "two-good" : "two-bad" }, t.right ? "● right: " : "✕ not right: "),
-    t.trial ? trial(t.trial, choose) : "not tried", ` ${t.words}`,
-    t.mistake ? ` Named by the role test: ${t.mistake}` : ""));
+  const attempts = templates.map((t) => {
+    const [tone, words] = MARKS[t.right ? "right" : t.undecided ? "undecided" : "wrong"];
+    return h("li", {}, h("span", { class: tone }, words), t.trial ? trial(t.trial, choose) : "not tried", ` ${t.words}`,
+      t.mistake ? ` Named by the role test: ${t.mistake}` : "");
+  });
   const meant = last.parameters.some((p) => p.meaning);
   const rows = last.parameters.map((p) => h("tr", {}, h("td", {}, h("code", {}, p.name)),
     h("td", {}, p.values.map((v, i) => [i ? ", " : "", v === p.default ? h("b", {}, String(v)) : String(v)])),
@@ -83,8 +100,9 @@ function templatePart({ templates }, choose) {
     rows.length ? table([["Parameter"], ["Values, default in bold"], ...(meant ? [["Meaning"]] : [])], rows) : "");
 }
 
-function spacePart({ space }) {
-  if (!space) return note(EMPTY.space);
+function spacePart(round, ended) {
+  const { space } = round;
+  if (!space) return empty("space", round, ended);
   const rows = space.limits.map((l) => h("tr", { class: l.alone ? "" : "rejected" },
     h("td", { class: "wide" }, h("code", {}, l.expression), l.why ? h("span", { class: "faint" }, ` ${l.why}`) : ""),
     cell(ABOUT[l.resource] ?? l.resource), cell(l.source), cell(l.alone.toLocaleString("en"), true),
@@ -102,8 +120,9 @@ function spacePart({ space }) {
 
 const trial = (n, choose) => h("button", { type: "button", class: "place", onclick: () => choose(n) }, `trial ${n}`);
 
-function searchPart({ rows, effects }, choose) {
-  if (!rows.length) return note(effects?.why || EMPTY.search);
+function searchPart(round, choose, ended) {
+  const { rows, effects } = round;
+  if (!rows.length) return effects?.why ? note(effects.why) : empty("search", round, ended);
   const slowest = Math.max(...rows.map((r) => r.ms ?? 0));
   const compiled = rows.some((r) => r.registers !== undefined);
   const spilled = (r) => (r.spills ? `, ${r.spills} B spilled` : "");
@@ -113,13 +132,15 @@ function searchPart({ rows, effects }, choose) {
     h("td", {}, r.ms === null ? r.outcome : bar(r.ms / slowest, time(r.ms))),
     compiled ? cell(registers(r), true) : "", h("td", { class: "wide faint" }, settings(r.settings))));
   const cut = rows.length > MOST_ROWS ? `The last ${MOST_ROWS} of ${rows.length}. ` : "";
-  const first = effects ? `The default instance takes ${time(effects.default_ms)}. ${effects.why}` : "The search runs.";
+  const first = effects ? `The default instance takes ${time(effects.default_ms)}. ${effects.why}`
+    : ended ? "The session ended during the search." : "The search runs.";
   const heads = [["Trial"], ["Why"], ["Time"], ...(compiled ? [["Registers", true]] : []), ["Configuration"]];
   return h("div", {}, note(cut + first), table(heads, lines));
 }
 
-function effectsPart({ effects }) {
-  if (!effects) return note(EMPTY.effects);
+function effectsPart(round, ended) {
+  const { effects } = round;
+  if (!effects) return empty("effects", round, ended);
   const timed = effects.effects.filter((e) => e.values.length);
   if (!timed.length) return note(effects.why);
   const rows = timed.flatMap((e) => {
@@ -137,16 +158,18 @@ function effectsPart({ effects }) {
     effects.rejected ? note(`${count(effects.rejected, "further configuration")} broke a rule of the language.`) : "");
 }
 
-function spreadPart({ effects }) {
-  if (!effects) return note("No repeats yet: the best configuration is measured again when the search ends.");
+function spreadPart(round, ended) {
+  const { effects } = round;
+  if (!effects) return empty("spread", round, ended);
   if (!effects.spread) return note(`No spread: ${effects.no_spread}`);
   const s = effects.spread;
   return h("p", {}, `${effects.repeats.length} measurements of the best: ${time(s.least)} to ${time(s.most)}, `,
     `median ${time(s.median)}, slowest over fastest ${s.ratio.toFixed(3)}.`);
 }
 
-function feedbackPart({ feedback }) {
-  if (!feedback) return note(EMPTY.feedback);
+function feedbackPart(round, ended) {
+  const { feedback } = round;
+  if (!feedback) return empty("feedback", round, ended);
   const answer = feedback.decision
     ? `The plan answers: ${feedback.decision}. ${feedback.structure} ${feedback.reason ?? ""}`
     : feedback.why;
@@ -161,14 +184,14 @@ function shapesPart() {
 }
 
 /** The part of the page; see index.js. */
-export function draw(shown, choose) {
+export function draw(shown, choose, ended) {
   const rounds = folded(shown);
   const last = Math.max(1, ...rounds.keys());
   const number = rounds.has(chosen) ? chosen : last;
   const round = rounds.get(number) ?? { templates: [], space: null, rows: [], effects: null, feedback: null };
   const pick = (n) => {
     chosen = n === last ? null : n;
-    root.replaceWith(draw(shown, choose));
+    root.replaceWith(draw(shown, choose, ended));
   };
   const tabs = [...rounds.keys()].map((n) => h("button", { type: "button", class: "place",
     "aria-pressed": String(n === number), onclick: () => pick(n) }, `Round ${n}`));
@@ -179,9 +202,9 @@ export function draw(shown, choose) {
       ", which reports 3.55, 1.09 and 2.03 times SGLang's own kernels: its figures, on other hardware and against ",
       "other baselines. Prompts, inequalities and the search (coordinate descent with random restarts) are ours."),
     tabs.length > 1 ? h("div", { class: "two-rounds" }, tabs) : "",
-    part("Template", templatePart(round, choose)), part("Limits", spacePart(round)),
-    part("Search", searchPart(round, choose)), part("Effects", effectsPart(round)),
-    part("Spread", spreadPart(round)), part("Back to the plan", feedbackPart(round)),
+    part("Template", templatePart(round, choose, ended)), part("Limits", spacePart(round, ended)),
+    part("Search", searchPart(round, choose, ended)), part("Effects", effectsPart(round, ended)),
+    part("Spread", spreadPart(round, ended)), part("Back to the plan", feedbackPart(round, ended)),
     part("Group of shapes", shapesPart()));
   return root;
 }

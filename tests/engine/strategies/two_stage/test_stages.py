@@ -9,7 +9,7 @@ from engine.llm.rehearse.player import Player
 from engine.session import events
 from engine.strategies import registry
 from engine.strategies.api import Reply
-from tests.engine.session.scripted import KernelDevice, Searching, of
+from tests.engine.session.scripted import KernelDevice, NoGpu, Searching, of
 
 TWO = registry.available()["two_stage"]
 TOPICS = ["template", "space", "search", "effects", "feedback"]
@@ -116,6 +116,13 @@ def test_a_template_whose_trial_was_lost_may_be_tried_again():
     assert [f["right"] for f in shown(log, "template")] == [False, True]
     first, second = of(log, events.TrialProposed)[:2]
     assert first.program == second.program
+
+
+def test_a_template_that_nothing_can_verify_here_is_neither_right_nor_wrong():
+    log, searching, _ = play({"generate": [KERNEL]}, device=NoGpu(), form="kernel")
+    (facts,) = shown(log, "template")
+    assert facts["undecided"] and not facts["right"] and shown(log, "search") == []
+    assert searching.reason.startswith("The template was compiled and not verified here, so nothing is tuned:")
 
 
 def test_what_breaks_a_rule_of_the_language_takes_no_trial():
