@@ -1,5 +1,14 @@
 """The page of `two_stage`: template, limits, search, effects, spread and feedback, live and replayed from the log."""
 
+import json
+
+from playwright.sync_api import expect
+
+WRONG = {
+    "text": "program {n}(", "cls": "f16", "change": "no program", "inequalities": [],
+    "parameters": [{"name": "n", "values": [1, 2], "default": 1}],
+}  # fmt: skip
+
 
 def part(page, title):
     """One part of the strategy's section, opened."""
@@ -35,3 +44,17 @@ def test_a_reader_finds_every_part_of_the_study_or_why_it_is_empty(app, open_pag
     page.get_by_role("button", name="Round 2").click()
     assert "Nothing went back" in part(page, "Back to the plan").inner_text()
     assert not complaints
+
+
+def test_a_preset_template_shows_its_parts_although_no_model_is_asked(app, open_page, complaints):
+    preset = {"preset": json.dumps({"template": WRONG, "configurations": [{"n": 2}]})}
+    session = app.submit(strategy="two_stage", trials=3, classes=["f16"], title="Preset", options=preset)
+    ended = app.wait_ended(session["id"])
+    reason = ended["summary"]["end"]["reason"]
+    assert "expected a name. No trial gave a correct result." in reason, reason
+    page = open_page(f"/s/{session['id']}", width=360)
+    expect(page.locator("#turns h2")).to_have_text("Strategy")
+    expect(page.locator("#turns .turns-sum").first).to_have_text("No model was asked in this session.")
+    assert "not right: trial 1 failed at check" in part(page, "Template").inner_text()
+    assert "no template was right, so nothing was tuned" in part(page, "Limits").inner_text()
+    assert page.locator("#turns summary", has_text="Transcript").count() == 0 and not complaints

@@ -199,8 +199,10 @@ export class Turns {
     const key = `${seq === null}|${state.seq}|${view.figures_seq}|${view.trials.size}|${Boolean(view.end)}`;
     if (key === this.key) return;
     this.key = key;
-    this.node.hidden = !turns.length && !this.node.matches(".writes");
-    if (!turns.length) return;
+    const own = drawStrategy(view.strategy, shown, this.choose, Boolean(view.end));
+    const hasOwn = shown.length > 0 && own !== ""; // a preset may show its parts without a turn
+    this.node.hidden = !turns.length && !hasOwn && !this.node.matches(".writes");
+    if (!turns.length && !hasOwn) return;
     const sums = ledger(turns);
     const names = [...new Set(turns.map((t) => t.answer?.model || t.model).filter(Boolean))].join(", ");
     const elapsed = Math.max(0, (view.last_t ?? 0) - (log[0]?.t ?? 0));
@@ -210,13 +212,15 @@ export class Turns {
     const refined = of("refinement").at(-1);
     const phase = shown.at(-1)?.topic === "phase" ? shown.at(-1).facts : of("phase").at(-1);
     this.node.replaceChildren(
-      h("header", { class: "pane-head" }, h("h2", {}, names === "rehearsed" ? "Rehearsed turns" : "Model"),
+      h("header", { class: "pane-head" }, h("h2", {},
+        !turns.length ? "Strategy" : names === "rehearsed" ? "Rehearsed turns" : "Model"),
         h("span", { class: "pane-note" }, names)),
-      h("p", { class: "turns-sum" },
+      h("p", { class: "turns-sum" }, turns.length ? [
         `${count(sums.all.turns, "turn")}, ${sums.all.in.toLocaleString("en")} tokens in, `,
         `${sums.all.out.toLocaleString("en")} out, `,
         `${duration(sums.all.seconds)} of writing${share}${sums.costs ? `, $${sums.all.cost.toFixed(4)}` : ""}. `,
-        names === "rehearsed" ? "No model wrote these replies: rules did. " : "", outcomes(view)),
+        names === "rehearsed" ? "No model wrote these replies: rules did. " : "", outcomes(view),
+      ] : view.end ? "No model was asked in this session." : "No model was asked so far."),
       view.end ? shares(view.end.spent) : "",
       refined ? h("p", { class: "refinement" }, refined.words) : "",
       running && !view.end
@@ -224,7 +228,7 @@ export class Turns {
           h("b", {}, `${running.role || "model"}${phase ? ` · iteration ${phase.iteration}` : ""}`),
           this.running)
         : "",
-      drawStrategy(view.strategy, shown, this.choose),
+      own,
       tables.length ? this.part("Triage", () => triage(tables.at(-1)), { opened: true }) : "",
       tables.length > 1
         ? this.part("Earlier triage", () => h("div", {}, tables.slice(0, -1).reverse().map(triage)),
@@ -234,8 +238,10 @@ export class Turns {
         ? this.part("Hypotheses", () => hypotheses(tested, this.choose), { title: `Hypotheses (${tested.length})` })
         : "",
       lessons.length ? this.part("Lessons", () => h("ul", {}, lessons.map((l) => h("li", {}, l)))) : "",
-      this.part("Tokens and time by role", () => byRole(sums)),
-      this.part("Transcript", () => this.transcript(turns), { title: `Transcript (${turns.length})` }),
+      ...(turns.length ? [
+        this.part("Tokens and time by role", () => byRole(sums)),
+        this.part("Transcript", () => this.transcript(turns), { title: `Transcript (${turns.length})` }),
+      ] : []),
     );
   }
 }
