@@ -366,7 +366,8 @@ def short(value: Any, most: int = 40) -> str:
 
 def strategies() -> list[dict[str, Any]]:
     """The strategies that a person may choose: [{name, title, about, asks, options: [{name, about, default, kind,
-    choices, low, high}]}]; `asks`: it needs a model; `kind` is text | number | choice | flag."""
+    choices, low, high, longest}]}]; `asks`: it needs a model; `kind` is text | number | choice | flag; `longest`: of a
+    text, in characters, or None."""
     return [
         {
             "name": s.name, "title": s.title, "about": s.about, "asks": s.asks,
@@ -386,6 +387,7 @@ def _options_of(strategy: type[Strategy]) -> list[dict[str, Any]]:
             "name": name, "about": field.get("description", ""), "default": field.get("default"),
             "kind": "choice" if "enum" in field else kinds.get(field.get("type"), "text"),
             "choices": field.get("enum", []), "low": field.get("minimum"), "high": field.get("maximum"),
+            "longest": field.get("maxLength"),
         }
         for name, field in schema.get("properties", {}).items()
     ]  # fmt: skip

@@ -58,3 +58,28 @@ def test_a_preset_template_shows_its_parts_although_no_model_is_asked(app, open_
     assert "not right: trial 1 failed at check" in part(page, "Template").inner_text()
     assert "no template was right, so nothing was tuned" in part(page, "Limits").inner_text()
     assert page.locator("#turns summary", has_text="Transcript").count() == 0 and not complaints
+
+
+def test_a_copied_preset_starts_a_session_that_asks_no_model(app, open_page, complaints):
+    options = {"rounds": 1, "evaluations": 3, "screened": 1}
+    session = app.submit(strategy="two_stage", trials=6, classes=["f16"], title="First", options=options)
+    app.wait_ended(session["id"])
+    page = open_page(f"/s/{session['id']}", permissions=["clipboard-read", "clipboard-write"])
+    part(page, "Template").get_by_role("button", name="Copy the template and its configurations").click()
+    expect(page.locator("#toast")).to_contain_text("Paste it into the option Preset")
+    preset = page.evaluate("navigator.clipboard.readText()")
+    tried = json.loads(preset)["configurations"]
+    assert len(tried) == 3 and set(tried[0]) == {p["name"] for p in json.loads(preset)["template"]["parameters"]}
+
+    page.goto(f"{app.url}/")
+    page.locator("input[value=two_stage]").check()
+    page.get_by_text("What the options mean").click()
+    expect(page.locator("#strategy-options dl")).to_contain_text("a round's search evaluates at most")
+    page.locator("#option-preset").fill(preset)
+    assert page.locator("#option-preset").input_value() == preset  # longer than a line, and whole
+    again = app.submit(strategy="two_stage", trials=6, classes=["f16"], title="Again", options={"preset": preset})
+    app.wait_ended(again["id"])
+    log = app.get(f"/api/sessions/{again['id']}/events?limit=2000")["events"]
+    shown = [e["data"]["facts"] for e in log if e["kind"] == "script.shown" and e["data"]["topic"] == "search"]
+    assert [facts["settings"] for facts in shown] == tried and not [e for e in log if e["kind"] == "turn.asked"]
+    assert not complaints

@@ -1,11 +1,13 @@
 // Two stages on the session's page: the template with its parameters, the limits and what each removed, the search as
 // it runs, effects, spread, and what went back to the plan. Every figure is one that the script showed
 // (engine/strategies/two_stage/stages.py).
-import { h } from "../../page.js";
+import { copyButton, h } from "../../page.js";
 import { count, time, times } from "../../format.js";
 
 const STUDY = "https://arxiv.org/abs/2601.12698";
 const MOST_ROWS = 80;
+const MOST_TEXT = 20_000; // characters of a template in the log (stages.py): a longer one is cut
+const MOST_CONFIGURATIONS = 64; // configurations of a preset (options.py)
 const ABOUT = { shared_memory: "shared memory" };
 const EMPTY = {
   template: "No template yet: the plan comes first, then a model writes the template.",
@@ -75,6 +77,29 @@ function marked(template) {
   });
 }
 
+/** The round's right template and its configurations, the fastest first, as the option `preset` takes them; null if it
+ * has none. */
+export function presetOf({ templates, space, rows }) {
+  const right = templates.findLast((t) => t.right);
+  if (!right?.text || right.text.length >= MOST_TEXT || !space) return null;
+  const { text, language, cls, change, parameters } = right;
+  const inequalities = space.limits.filter((l) => l.source === "template")
+    .map(({ expression, resource, why }) => ({ expression, resource, why }));
+  const timed = rows.filter((r) => r.ms !== null).sort((a, b) => a.ms - b.ms).slice(0, MOST_CONFIGURATIONS);
+  return {
+    template: { text, language, cls, change, parameters, inequalities, ...space.needs },
+    configurations: timed.map((r) => r.settings),
+  };
+}
+
+function presetPart(round) {
+  const preset = presetOf(round);
+  if (!preset) return "";
+  const words = { shown: "Copy as a preset", label: "Copy the template and its configurations as a preset",
+    done: "Copied. Paste it into the option Preset of another session." };
+  return h("p", {}, copyButton("copy-preset", words, () => JSON.stringify(preset)));
+}
+
 const MARKS = {
   right: ["two-good", "● right: "], wrong: ["two-bad", "✕ not right: "], undecided: ["faint", "◌ not verified: "],
 };
@@ -97,7 +122,8 @@ function templatePart(round, choose, ended) {
       "Its default instance is verified before anything is tuned."),
     h("ul", { class: "two-attempts" }, attempts),
     last.text ? h("pre", { class: "two-text", tabindex: "0" }, marked(last)) : note("No reply held a template."),
-    rows.length ? table([["Parameter"], ["Values, default in bold"], ...(meant ? [["Meaning"]] : [])], rows) : "");
+    rows.length ? table([["Parameter"], ["Values, default in bold"], ...(meant ? [["Meaning"]] : [])], rows) : "",
+    presetPart(round));
 }
 
 function spacePart(round, ended) {
