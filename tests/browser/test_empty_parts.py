@@ -51,6 +51,22 @@ def test_a_tuner_that_ended_early_says_what_was_missing(drawn, facts, mark, why)
     assert mark in text and text.count(f"Empty: {why}") == 5 and " yet" not in text and "so far" not in text
 
 
+def test_a_default_that_nothing_beat_is_named_and_a_trial_without_registers_says_why(drawn):
+    row = {"round": 1, "trial": 2, "phase": "screening", "why": "random", "ms": 0.03, "best": False, "outcome": ""}
+    rows = [row | {"settings": {"m": 64}, "registers": 168}, row | {"trial": 3, "settings": {"m": 256}}]
+    values = [{"value": 128, "ms": 0.02, "many": 1}]
+    effects = {
+        "round": 1, "why": "All done.", "effects": [{"name": "m", "values": values}], "evaluated": 2, "rejected": 0,
+        "default": {"m": 128}, "default_ms": 0.02, "best": {"m": 128}, "best_ms": 0.02, "repeats": [], "spread": None,
+        "no_spread": "Once.",
+    }  # fmt: skip
+    shown = [("template", TEMPLATE | {"right": True}), *(("search", each) for each in rows), ("effects", effects)]
+    text = drawn("two_stage", shown, True)
+    assert "Best: the default instance (m 128), 20.0 µs." in text and "–: no compiler named the registers" in text
+    beaten = [*shown[:-1], ("effects", effects | {"best": {"m": 64}, "best_ms": 0.01})]
+    assert "Best: m 64: 10.0 µs, 2.00× the default's speed." in drawn("two_stage", beaten, True)
+
+
 def test_a_tree_that_ended_without_a_root_says_so(drawn):
     rows = [{"title": "tiles", "why": "", "weight": 1.0, "chosen": True, "trials": [1]}]
     shown = [("mixture", {"rows": rows, "why": "It has most of the weight."})]

@@ -213,7 +213,7 @@ def _filters(by_arm: dict[str, list[Row]]) -> list[str]:
     head = ("arm", "filter off", "trials refused", "of them without a time", "geomean then", "too high by", "sessions")
     words = (
         "A factor of 1 says that the filter changed no best result here, because what it refused was not faster or has "
-        "no time; a wrong result that were accepted would be no less wrong."
+        "no time. It does not say that a wrong result may be accepted."
     )
     return [*_table(head, rows), "", words]
 

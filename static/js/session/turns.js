@@ -108,7 +108,8 @@ function shares(spent = {}) {
   const all = parts.reduce((sum, [, seconds]) => sum + seconds, 0);
   if (!all) return "";
   const words = parts.map(([name, seconds]) => `${name} ${percent(seconds / all)} (${duration(seconds)})`).join(", ");
-  return h("p", { class: "turns-time faint" }, `Time by work: ${words}. The μCUTLASS study: model 21%, the rest 79%.`);
+  const study = "In the μCUTLASS study the model takes 21% and all else 79%.";
+  return h("p", { class: "turns-time faint" }, `Time by work: ${words}. ${study}`);
 }
 
 function hypotheses(list, choose) {

@@ -152,7 +152,7 @@ function searchPart(round, choose, ended) {
   const slowest = Math.max(...rows.map((r) => r.ms ?? 0));
   const compiled = rows.some((r) => r.registers !== undefined);
   const spilled = (r) => (r.spills ? `, ${r.spills} B spilled` : "");
-  const registers = (r) => (r.registers === undefined ? "" : `${r.registers}${spilled(r)}`);
+  const registers = (r) => (r.registers === undefined ? "–" : `${r.registers}${spilled(r)}`);
   const lines = rows.slice(-MOST_ROWS).map((r) => h("tr", { class: r.best ? "two-best" : "" },
     h("td", {}, trial(r.trial, choose), r.best ? " best so far" : ""), cell(`${r.phase}: ${r.why}`),
     h("td", {}, r.ms === null ? r.outcome : bar(r.ms / slowest, time(r.ms))),
@@ -161,7 +161,9 @@ function searchPart(round, choose, ended) {
   const first = effects ? `The default instance takes ${time(effects.default_ms)}. ${effects.why}`
     : ended ? "The session ended during the search." : "The search runs.";
   const heads = [["Trial"], ["Why"], ["Time"], ...(compiled ? [["Registers", true]] : []), ["Configuration"]];
-  return h("div", {}, note(cut + first), table(heads, lines));
+  const unknown = compiled && rows.some((r) => r.registers === undefined);
+  return h("div", {}, note(cut + first), table(heads, lines),
+    unknown ? note("–: no compiler named the registers of this trial.") : "");
 }
 
 function effectsPart(round, ended) {
@@ -175,8 +177,10 @@ function effectsPart(round, ended) {
       h("td", {}, bar(v.ms / most, time(v.ms))), cell(times(v.ms / least), true), cell(v.many, true)));
   });
   const gain = times(effects.default_ms / effects.best_ms);
-  const best = effects.best
-    ? `Best: ${settings(effects.best)}: ${time(effects.best_ms)}, ${gain} the default's speed.`
+  const isDefault = JSON.stringify(effects.best) === JSON.stringify(effects.default);
+  const best = effects.best && isDefault
+    ? `Best: the default instance (${settings(effects.best)}), ${time(effects.best_ms)}.`
+    : effects.best ? `Best: ${settings(effects.best)}: ${time(effects.best_ms)}, ${gain} the default's speed.`
     : "No configuration has a time.";
   return h("div", {}, h("p", {}, best),
     note("Geometric mean of the times of the configurations with this value; × over the parameter's fastest value."),
