@@ -25,7 +25,7 @@ from engine.strategies.two_stage.forms import (
 from engine.strategies.two_stage.options import TwoStageOptions, read_preset
 from engine.strategies.two_stage.search import Evaluator, Search
 from engine.strategies.two_stage.space import MOST, BadTemplate, Space, limits_of
-from engine.strategies.writing import Writer
+from engine.strategies.writing import Over, Writer
 from engine.words import all_of, count
 
 if TYPE_CHECKING:
@@ -118,11 +118,15 @@ class Stages:
         right, undecided = _right(trial), _undecided(trial)
         testing = None
         if not w.stop and not undecided and trial.number:
-            reply = yield from w.ask(
-                "two_stage/test", Findings,
-                **self._facts(space=space, template=_shown(space), right=right, words=prompt_facts.words(trial),
-                              log=trial.log[-prompt_facts.MOST_LOG :]),
+            facts = self._facts(
+                space=space, template=_shown(space), right=right, words=prompt_facts.words(trial),
+                log=trial.log[-prompt_facts.MOST_LOG :],
             )  # fmt: skip
+            try:
+                reply = yield from w.ask("two_stage/test", Findings, **facts)
+            except Over:  # the template was tried, whatever ended the session in the role's turn
+                w.state = yield Show("template", self._template_facts(number, attempt, space, trial, right, ""))
+                raise
             testing = reply.value if isinstance(reply.value, Findings) else None
         mistake = testing.mistake if testing is not None and not right else ""
         w.state = yield Show("template", self._template_facts(number, attempt, space, trial, right, mistake))

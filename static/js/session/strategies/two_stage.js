@@ -10,7 +10,7 @@ const MOST_TEXT = 20_000; // characters of a template in the log (stages.py): a 
 const MOST_CONFIGURATIONS = 64; // configurations of a preset (options.py)
 const ABOUT = { shared_memory: "shared memory" };
 const EMPTY = {
-  template: "No template yet: the plan comes first, then a model writes the template.",
+  template: "No template yet: the plan comes first, then a model writes one, and it is shown once it was tried.",
   space: "No limits yet: they are counted once a template is right.",
   search: "No configuration was evaluated so far: the search begins once a template is right.",
   effects: "No effects yet: they are computed when the search of the round ends.",
@@ -39,7 +39,7 @@ export function folded(shown) {
 /** Why a part has nothing to show; `ended`: nothing follows any more. */
 function empty(name, { templates, rows }, ended) {
   if (!ended) return note(EMPTY[name]);
-  if (name === "template") return note("There is no template: the session ended before a model had written one.");
+  if (name === "template") return note("There is no template: the session ended before one was tried.");
   const why = templates.some((t) => t.right) ? `the session ended ${rows.length ? "during" : "before"} the search.`
     : templates.some((t) => t.undecided) ? "the template could not be verified here, so nothing was tuned."
       : "no template was right, so nothing was tuned.";

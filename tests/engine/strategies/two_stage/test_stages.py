@@ -85,6 +85,18 @@ def test_the_search_evaluates_allowed_configurations_alone_and_its_effects_follo
     assert "a prediction does not vary" in effects["no_spread"] and searching.reason == "The 1 round was used."
 
 
+def test_a_template_that_was_tried_is_shown_although_the_session_ends_in_the_turn_of_the_role_test():
+    answer, _ = scripted({"plan": [PLAN], "generate": [PROGRAM]})
+
+    def handler(ask, turn):
+        return Reply(refusal="over_budget", reason="No tokens are left.") if ask.role == "test" else answer(ask, turn)
+
+    searching = Searching(TWO(TWO.Options()), handlers={"ask": handler}, trials=9)
+    log = searching.run()
+    (facts,) = shown(log, "template")
+    assert facts["right"] and facts["trial"] == 1 and searching.reason == "No tokens are left."
+
+
 def test_a_wrong_template_goes_back_with_the_mistake_that_the_role_test_names():
     wrong = PROGRAM | {"text": TEXT.replace("f32[4096]", "f32[64]"), "change": "wrong"}
     testing = {"mistake": "the bias has 64 values", "fix": "give it 4096", "corners": []}
