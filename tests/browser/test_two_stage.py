@@ -4,6 +4,8 @@ import json
 
 from playwright.sync_api import expect
 
+from tests.browser.walk import walking
+
 WRONG = {
     "text": "program {n}(", "cls": "f16", "change": "no program", "inequalities": [],
     "parameters": [{"name": "n", "values": [1, 2], "default": 1}],
@@ -83,3 +85,15 @@ def test_a_copied_preset_starts_a_session_that_asks_no_model(app, open_page, com
     shown = [e["data"]["facts"] for e in log if e["kind"] == "script.shown" and e["data"]["topic"] == "search"]
     assert [facts["settings"] for facts in shown] == tried and not [e for e in log if e["kind"] == "turn.asked"]
     assert not complaints
+
+
+def test_its_parts_fit_both_themes_and_a_phone_and_their_tables_take_the_keyboard(app, browser):
+    options = {"rounds": 1, "evaluations": 3, "screened": 1}
+    session = app.submit(strategy="two_stage", trials=6, classes=["f16"], title="Fits", options=options)
+    app.wait_ended(session["id"])
+    with walking(browser) as walk:
+        walk.page.goto(f"{app.url}/s/{session['id']}")
+        walk.page.locator(".two-stage").wait_for()
+        walk.page.evaluate("document.querySelectorAll('#turns .turns-part').forEach((d) => (d.open = true))")
+        walk.fits()
+        assert not walk.complained()

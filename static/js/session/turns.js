@@ -71,7 +71,7 @@ export function ledger(turns) {
 const cell = (tag, text, number = false) => h(tag, { class: number ? "num" : null }, text);
 
 function table(heads, rows) {
-  return h("div", { class: "turns-table" }, h("table", {},
+  return h("div", { class: "turns-table", tabindex: "0" }, h("table", {},
     h("thead", {}, h("tr", {}, heads.map(([text, number]) => cell("th", text, number)))),
     h("tbody", {}, rows)));
 }

@@ -27,7 +27,7 @@ function ladder(shown) {
 
 function table(heads, rows) {
   const head = heads.map((text) => h("th", { scope: "col" }, text));
-  return h("div", { class: "turns-table" },
+  return h("div", { class: "turns-table", tabindex: "0" },
     h("table", {}, h("thead", {}, h("tr", {}, head)), h("tbody", {}, rows)));
 }
 

@@ -52,7 +52,8 @@ const settings = (values) => Object.entries(values ?? {}).map(([name, value]) =>
 
 function table(heads, rows) {
   const head = heads.map(([text, number]) => h("th", { class: number ? "num" : null }, text));
-  return h("div", { class: "turns-table" }, h("table", {}, h("thead", {}, h("tr", {}, head)), h("tbody", {}, rows)));
+  return h("div", { class: "turns-table", tabindex: "0" },
+    h("table", {}, h("thead", {}, h("tr", {}, head)), h("tbody", {}, rows)));
 }
 
 function part(title, content) {
