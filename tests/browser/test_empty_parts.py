@@ -91,3 +91,10 @@ def test_a_kernel_that_could_not_be_verified_is_not_called_one_that_did_not_fail
     text = drawn("cutegen", [("workload", WORKLOAD), ("depth", rung)], True)
     assert "No candidate was mended: the session ended at one that did not pass." in text
     assert "No candidate failed" not in text
+
+
+def test_a_session_that_ended_before_its_first_kernel_does_not_call_it_still_being_written(drawn):
+    shown = [("workload", WORKLOAD)]
+    assert "still being written or mended" in drawn("cutegen", shown, False)
+    text = drawn("cutegen", shown, True)
+    assert "No candidate passed." in text and "No candidate was tried" in text and "still being" not in text

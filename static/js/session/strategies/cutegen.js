@@ -38,7 +38,7 @@ function standing(rungs, choose, ended) {
   const passed = rungs.filter((f) => number(f.trial) !== null);
   const last = passed.at(-1), now = rungs.at(-1);
   if (!last) {
-    const why = now && now.state !== "started"
+    const why = ended || (now && now.state !== "started")
       ? "No candidate passed." : "No candidate has passed yet: the first one is still being written or mended.";
     return h("p", { class: "evolving-empty" }, why);
   }
