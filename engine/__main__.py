@@ -188,6 +188,8 @@ def _rehearse(args: argparse.Namespace) -> int:
 
     if not 0 <= args.skill <= 1:
         raise BadInput(f"--skill {args.skill:g} is no share; write a number from 0 to 1")
+    if not 0 <= args.pace <= 60:
+        raise BadInput(f"--pace {args.pace:g} is no pause; write a number of seconds from 0 to 60")
     try:
         serve(args.port, args.skill, args.seed, args.pace)
     except OSError as e:

@@ -29,6 +29,11 @@ def _date() -> str:
     return datetime.now(UTC).date().isoformat()
 
 
+def _of(used: int, most: int, prompt: int, reply: int) -> str:
+    """How many tokens are used, and how many the refused turn needs, which may be more than those that are left."""
+    return f"({used:,} of {most:,}; this turn needs at least {prompt + min(LEAST, reply):,})"
+
+
 class Day:
     """The day's account, a file that all engines of this machine with the same folder share. Days are UTC. `address`:
     whose session it is (a digest), which may use `most_of_address` of the tokens; "": nobody's in particular."""
@@ -66,16 +71,17 @@ class Day:
             own = addresses.get(self.address, 0)
             if self.address and self.most_of_address - own - prompt < min(LEAST, reply):
                 raise OverBudget(
-                    f"The models' tokens of your address are used up today ({own:,} of {self.most_of_address:,}). "
-                    "The day ends at midnight UTC; the operator can raise UCUTLASS_TOKENS_AN_ADDRESS."
+                    "The models' tokens of your address are used up today "
+                    f"{_of(own, self.most_of_address, prompt, reply)}. The day ends at midnight UTC; the "
+                    "operator can raise UCUTLASS_TOKENS_AN_ADDRESS."
                 )
             granted = min(reply, self.most - used - prompt)
             if self.address:
                 granted = min(granted, self.most_of_address - own - prompt)
             if granted < min(LEAST, reply):
                 raise OverBudget(
-                    f"The models' tokens of this day are used up ({used:,} of {self.most:,}). The day ends at midnight "
-                    "UTC; the operator can raise UCUTLASS_TOKENS_A_DAY."
+                    f"The models' tokens of this day are used up {_of(used, self.most, prompt, reply)}. The day ends "
+                    "at midnight UTC; the operator can raise UCUTLASS_TOKENS_A_DAY."
                 )
             self._write(used, addresses, prompt + granted)
             return self._today(), granted
@@ -118,8 +124,8 @@ class SessionTokens:
             granted = min(reply, self.most - used - prompt)
             if granted < min(LEAST, reply):
                 raise OverBudget(
-                    f"The models' tokens of this session are used up ({used:,} of {self.most:,}). The operator can "
-                    "raise UCUTLASS_TOKENS_A_SESSION."
+                    f"The models' tokens of this session are used up {_of(used, self.most, prompt, reply)}. The "
+                    "operator can raise UCUTLASS_TOKENS_A_SESSION."
                 )
             self._own[attempt] = prompt + granted
             return granted

@@ -23,6 +23,7 @@ def best(journal: Journal) -> dict[str, events.TrialJudged]:
 
 def summary(why: str, journal: Journal, classes: Sequence[str], state: State) -> str:
     """Why the search ended, the coverage of the module, and the best of each class, or that PyTorch stays."""
+    why = why if why.endswith((".", "!", "?", "…")) or not why else f"{why}."  # a mistake of a program has no full stop
     by_class = best(journal)
     slower = [t.number for cls in classes if cls not in by_class and (t := state.best(cls))]
     nothing = not journal.of(events.TrialProposed)

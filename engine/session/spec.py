@@ -316,10 +316,11 @@ def _option_error(strategy: type[Strategy], error: ValidationError) -> _BadOptio
         has = f"it has {', '.join(known)}" if known else "it has none"
         return _BadOption(f"strategy {strategy.name} has no option {short(name)}; {has}", fix("options"))
     option = known[name]
-    values = _option_values(option)
     raised = first.get("ctx", {}).get("error")
     if isinstance(raised, ValueError):  # of the option's own validator, which says more than its kind
-        values = f"{values}; {' '.join(str(raised).split())[:MOST_RAISED]}"
+        words = " ".join(str(raised).split())[:MOST_RAISED]
+        return _BadOption(f"{name}: {words}", f"Mend the option {name}, or leave it out. It takes {option['about']}.")
+    values = _option_values(option)
     example = f"Write for example {json.dumps({name: option['default']})}, or leave {name} out."
     return _BadOption(f"{name}: {values} ({option['about']})", f"{name} takes {values}. {example}")
 
@@ -365,7 +366,8 @@ def short(value: Any, most: int = 40) -> str:
 
 def strategies() -> list[dict[str, Any]]:
     """The strategies that a person may choose: [{name, title, about, asks, options: [{name, about, default, kind,
-    choices, low, high}]}]; `asks`: it needs a model; `kind` is text | number | choice | flag."""
+    choices, low, high, longest}]}]; `asks`: it needs a model; `kind` is text | number | choice | flag; `longest`: of a
+    text, in characters, or None."""
     return [
         {
             "name": s.name, "title": s.title, "about": s.about, "asks": s.asks,
@@ -385,6 +387,7 @@ def _options_of(strategy: type[Strategy]) -> list[dict[str, Any]]:
             "name": name, "about": field.get("description", ""), "default": field.get("default"),
             "kind": "choice" if "enum" in field else kinds.get(field.get("type"), "text"),
             "choices": field.get("enum", []), "low": field.get("minimum"), "high": field.get("maximum"),
+            "longest": field.get("maxLength"),
         }
         for name, field in schema.get("properties", {}).items()
     ]  # fmt: skip

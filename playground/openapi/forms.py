@@ -111,6 +111,7 @@ class StrategyOption(Schema):
     choices: list[Any]
     low: float | None
     high: float | None
+    longest: int | None
 
 
 class StrategyOut(Schema):

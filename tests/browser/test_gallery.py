@@ -73,3 +73,17 @@ def test_what_is_worth_seeing_comes_first_and_opens_with_the_keyboard(open_page,
     first.locator("a").press("Enter")
     expect(page.locator("#title")).to_have_text(title)
     assert not complaints, complaints
+
+
+def test_on_a_phone_ours_stand_below_what_the_studies_published(open_page, complaints):
+    page = open_page("/gallery", width=360, height=800)
+    boxes = page.locator("#studies tbody tr").evaluate_all(
+        """rows => rows.map((row) => ["Published", "Ours"].map((head) => {
+          const { top, right } = row.querySelector(`td[data-head="${head}"]`).getBoundingClientRect();
+          return { top, right };
+        }))"""
+    )
+    assert len(boxes) == 4
+    for published, ours in boxes:
+        assert ours["top"] > published["top"] and ours["right"] <= 360, (published, ours)
+    assert not complaints

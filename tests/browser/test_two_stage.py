@@ -1,5 +1,16 @@
 """The page of `two_stage`: template, limits, search, effects, spread and feedback, live and replayed from the log."""
 
+import json
+
+from playwright.sync_api import expect
+
+from tests.browser.walk import walking
+
+WRONG = {
+    "text": "program {n}(", "cls": "f16", "change": "no program", "inequalities": [],
+    "parameters": [{"name": "n", "values": [1, 2], "default": 1}],
+}  # fmt: skip
+
 
 def part(page, title):
     """One part of the strategy's section, opened."""
@@ -35,3 +46,54 @@ def test_a_reader_finds_every_part_of_the_study_or_why_it_is_empty(app, open_pag
     page.get_by_role("button", name="Round 2").click()
     assert "Nothing went back" in part(page, "Back to the plan").inner_text()
     assert not complaints
+
+
+def test_a_preset_template_shows_its_parts_although_no_model_is_asked(app, open_page, complaints):
+    preset = {"preset": json.dumps({"template": WRONG, "configurations": [{"n": 2}]})}
+    session = app.submit(strategy="two_stage", trials=3, classes=["f16"], title="Preset", options=preset)
+    ended = app.wait_ended(session["id"])
+    reason = ended["summary"]["end"]["reason"]
+    assert "expected a name. No trial gave a correct result." in reason, reason
+    page = open_page(f"/s/{session['id']}", width=360)
+    expect(page.locator("#turns h2")).to_have_text("Strategy")
+    expect(page.locator("#turns .turns-sum").first).to_have_text("No model was asked in this session.")
+    assert "not right: trial 1 failed at check" in part(page, "Template").inner_text()
+    assert "no template was right, so nothing was tuned" in part(page, "Limits").inner_text()
+    assert page.locator("#turns summary", has_text="Transcript").count() == 0 and not complaints
+
+
+def test_a_copied_preset_starts_a_session_that_asks_no_model(app, open_page, complaints):
+    options = {"rounds": 1, "evaluations": 3, "screened": 1}
+    session = app.submit(strategy="two_stage", trials=6, classes=["f16"], title="First", options=options)
+    app.wait_ended(session["id"])
+    page = open_page(f"/s/{session['id']}", permissions=["clipboard-read", "clipboard-write"])
+    part(page, "Template").get_by_role("button", name="Copy the template and its configurations").click()
+    expect(page.locator("#toast")).to_contain_text("Paste it into the option Preset")
+    preset = page.evaluate("navigator.clipboard.readText()")
+    tried = json.loads(preset)["configurations"]
+    assert len(tried) == 3 and set(tried[0]) == {p["name"] for p in json.loads(preset)["template"]["parameters"]}
+
+    page.goto(f"{app.url}/")
+    page.locator("input[value=two_stage]").check()
+    page.get_by_text("What the options mean").click()
+    expect(page.locator("#strategy-options dl")).to_contain_text("a round's search evaluates at most")
+    page.locator("#option-preset").fill(preset)
+    assert page.locator("#option-preset").input_value() == preset  # longer than a line, and whole
+    again = app.submit(strategy="two_stage", trials=6, classes=["f16"], title="Again", options={"preset": preset})
+    app.wait_ended(again["id"])
+    log = app.get(f"/api/sessions/{again['id']}/events?limit=2000")["events"]
+    shown = [e["data"]["facts"] for e in log if e["kind"] == "script.shown" and e["data"]["topic"] == "search"]
+    assert [facts["settings"] for facts in shown] == tried and not [e for e in log if e["kind"] == "turn.asked"]
+    assert not complaints
+
+
+def test_its_parts_fit_both_themes_and_a_phone_and_their_tables_take_the_keyboard(app, browser):
+    options = {"rounds": 1, "evaluations": 3, "screened": 1}
+    session = app.submit(strategy="two_stage", trials=6, classes=["f16"], title="Fits", options=options)
+    app.wait_ended(session["id"])
+    with walking(browser) as walk:
+        walk.page.goto(f"{app.url}/s/{session['id']}")
+        walk.page.locator(".two-stage").wait_for()
+        walk.page.evaluate("document.querySelectorAll('#turns .turns-part').forEach((d) => (d.open = true))")
+        walk.fits()
+        assert not walk.complained()

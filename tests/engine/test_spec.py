@@ -56,8 +56,8 @@ def test_what_is_no_spec_is_refused_by_name(text, field):
 @pytest.mark.parametrize(
     ("strategy", "options", "words"),
     [
-        ("two_stage", {"preset": "junk"}, "preset: a text; preset holds no template and configurations: no JSON"),
-        ("two_stage", {"preset": "[" * 5000}, "preset holds no template and configurations"),
+        ("two_stage", {"preset": "junk"}, "preset: no JSON: Expecting value, at line 1, column 1"),
+        ("two_stage", {"preset": "[" * 5000}, "preset: no JSON that is read"),
         ("two_stage", {"profile": "maybe"}, "profile: true or false"),
         ("optiml", {"judge": 7}, "judge: true or false"),
         ("optiml", {"depth": None}, "depth: a whole number from 1 to 32"),

@@ -48,6 +48,19 @@ def test_ours_of_each_strategy_are_rehearsed_and_say_so(row):
         assert figure in {f"{x:.2f}x" for x in speedups}
 
 
+def test_the_note_says_what_differs_between_the_rehearsed_problems():
+    runs = [json.loads((ROOT / source).read_text(encoding="utf-8")) for source in STUDIES["rows"][0]["sources"][-2:]]
+    shown = {row["strategy"] for row in STUDIES["rows"]}
+    first, later = ([r for r in run["rows"] if r["arm"] in shown] for run in runs)
+    again = {r["problem"] for r in later}
+    assert again == {"attention_projections"} and len({r["problem"] for r in first} - again) == 7
+    before = [r["speedup"] for r in first if r["problem"] in again]
+    assert f"({min(before):.2f}x to {max(before):.2f}x)" in STUDIES["note"] and max(before) < 1
+    more = {(r["arm"], r["trials"]) for r in [*first, *later] if r["trials"] > 6}
+    assert more == {("two_stage", 24)} and "at most 6 trials a problem, and 24 for two_stage" in STUDIES["note"]
+    assert runs[0]["date"] in STUDIES["note"] and runs[1]["date"] in STUDIES["note"]
+
+
 def test_the_readme_repeats_no_other_figure():
     readme = (ROOT / "README.md").read_text(encoding="utf-8")
     table = readme.partition("**What the studies published**")[2].partition("The prompts are ours")[0]

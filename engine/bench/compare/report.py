@@ -70,18 +70,25 @@ def markdown(about: dict[str, Any], rows: Sequence[Row], pictures: dict[str, str
     return "\n".join(lines)
 
 
+def _named(noun: str, values: Sequence[Any]) -> str:
+    """`skill 0.7`, or `the skills 0.5, 0.7`."""
+    return f"{noun} {values[0]}" if len(values) == 1 else f"the {noun}s {', '.join(map(str, values))}"
+
+
 def _intro(about: dict[str, Any], rows: Sequence[Row]) -> str:
     r = about["request"]
-    asked = {"each": "each with its own budget", "in_turn": "one budget over all problems, spent in turn",
-             "sol": "one budget over all problems, spent by the expected saving (sol.schedule)"}  # fmt: skip
+    budget = f"{r['trials']} evaluations and {r['tokens']:,} model tokens"
+    shared = f"one budget over all problems ({budget} for each of them, added up), spent"
+    asked = {"each": f"each with its own budget of {budget}", "in_turn": f"{shared} in turn",
+             "sol": f"{shared} by the expected saving (sol.schedule)"}  # fmt: skip
     words = [
         f"{len(rows)} sessions on {len(r['problems'])} problems in {r['class']} on {r['device']}, {about['date']}; "
-        f"{asked[r['order']]}: {r['trials']} evaluations and {r['tokens']:,} model tokens a session."
+        f"{asked[r['order']]}."
     ]
     if r["rehearsed"]:
         words.append(
-            "No model wrote a reply: the rehearsal answers every strategy by the same rules, at the skills "
-            f"{', '.join(f'{s:g}' for s in r['skills'])} and the seeds {', '.join(map(str, r['seeds']))}. So this "
+            "No model wrote a reply: the rehearsal answers every strategy by the same rules, at "
+            f"{_named('skill', [f'{s:g}' for s in r['skills']])} and {_named('seed', r['seeds'])}. So this "
             "compares how strategies select, remember and stop, and says nothing about language models or prompts."
         )
         if proposals := about.get("proposals"):
@@ -213,7 +220,7 @@ def _filters(by_arm: dict[str, list[Row]]) -> list[str]:
     head = ("arm", "filter off", "trials refused", "of them without a time", "geomean then", "too high by", "sessions")
     words = (
         "A factor of 1 says that the filter changed no best result here, because what it refused was not faster or has "
-        "no time; a wrong result that were accepted would be no less wrong."
+        "no time. It does not say that a wrong result may be accepted."
     )
     return [*_table(head, rows), "", words]
 

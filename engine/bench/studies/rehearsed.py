@@ -30,7 +30,7 @@ from engine.llm import handler, settings
 from engine.llm.ledger import ledger
 from engine.session import events, recording
 from engine.session.runner import run
-from engine.session.spec import SessionSpec
+from engine.session.spec import MAX_TRIALS, SessionSpec
 from engine.suite.cases import PROBLEMS
 
 TRIALS = 6
@@ -172,6 +172,10 @@ def main(argv: list[str] | None = None) -> int:
     chosen = set(filter(None, args.only.split(",")))
     if unknown := chosen - {*ARMS, *problems()}:
         parser.error(f"{', '.join(sorted(unknown))} is neither an arm nor a problem of this study")
+    if args.at_once < 1 or not 1 <= args.trials <= MAX_TRIALS:
+        parser.error(f"--at-once is a whole number from 1, --trials one from 1 to {MAX_TRIALS}")
+    if args.json and not args.json.parent.is_dir():
+        parser.error(f"cannot write {args.json}: name a file in a folder that exists")
     arms = [a for a in ARMS if a in chosen] or list(ARMS)
     names = [p for p in problems() if p in chosen] or list(problems())
     try:

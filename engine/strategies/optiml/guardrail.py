@@ -47,10 +47,16 @@ def rule(trial: Finished, incumbent: Finished | None, tolerance: float = 0.05) -
     beside = f"{trial.ms:.4g} ms, trial {incumbent.number} {incumbent.ms:.4g} ms"
     ratio = trial.ms / incumbent.ms
     if ratio < 1:
-        return _ruling(ACCEPTED, f"{name} is {1 / ratio:.3g} times as fast as the incumbent: {beside}.")
+        return _ruling(ACCEPTED, f"{name} is {_times(1 / ratio)} as fast as the incumbent: {beside}.")
     if ratio <= 1 + tolerance:
         return _ruling(WITHIN, f"{name} is not faster than the incumbent: {beside}.")
-    return _ruling(SLOWER, f"{name} takes {ratio:.3g} times as long as the incumbent: {beside}.")
+    return _ruling(SLOWER, f"{name} takes {_times(ratio)} as long as the incumbent: {beside}.")
+
+
+def _times(ratio: float) -> str:
+    """A ratio above 1 with as many digits as show that it is not 1."""
+    digits = next((n for n in range(3, 7) if float(f"{ratio:.{n}g}") != 1.0), 7)
+    return f"{ratio:.{digits}g} times"
 
 
 def _ruling(kind: str, reason: str) -> Ruling:

@@ -24,8 +24,10 @@ class OptimlOptions(api.Options):
     )
     exploration: int = Field(100, ge=0, le=1000, description="PUCT's constant C in hundredths: 100 is C = 1.0")
     depth: int = Field(8, ge=1, le=32, description="Edits from the first candidate at most")
-    widen_base: int = Field(2, ge=1, le=32, description="A node has at most this many children, and")
-    widen_growth: int = Field(3, ge=0, le=32, description="so many more for each unit of the root of its visits")
+    widen_base: int = Field(2, ge=1, le=32, description="Children that a node may have at most before it has a visit")
+    widen_growth: int = Field(
+        3, ge=0, le=32, description="Further children for each unit of the square root of its visits"
+    )
     judge: bool = Field(True, description="A role says what limits a candidate before it is edited")
     reference: Literal["start", "parent", "incumbent"] = Field(
         "start", description="What a reward compares with: the first candidate, the edited one or the best so far"

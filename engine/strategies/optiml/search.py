@@ -28,6 +28,7 @@ NOTHING_GIVEN = (
     "There is no candidate to start from. Paste a kernel below the module, or a program of the language, or choose the "
     'start "words".'
 )
+NOT_RIGHT = 'The search cannot start from the {} that was given. {} Mend it, or choose the start "words".'
 FULL = "The search tree has no node left to edit."
 REPEATS = "The last {} edits of the model repeat earlier trials."
 MOST_SIBLINGS = 24
@@ -92,13 +93,21 @@ class Search:
             first = yield from writer.tried(Try(candidate, "the given program", "only optimise: the start of the tree"))
             self.evaluations += 1
         if first is None:
-            raise Unsuitable("nothing_given", NOTHING_GIVEN)
+            raise Unsuitable("nothing_given", self._no_start())
         writer.form = first.form  # edits stay in the form of what was given
         if first.form == "kernel":
             writer.refiner = None
         why = f"Only optimise: the search starts from trial {first.number}, the {first.form} that was given."
         writer.state = yield Show("mixture", {"rows": [], "choose": "given", "why": why})
         return first if guardrail.rule(first, None).right else None
+
+    def _no_start(self) -> str:
+        """Why there is nothing to optimise: the owner handed nothing in, or the last candidate is not right."""
+        last = self.writer.own
+        if last is None:
+            return NOTHING_GIVEN
+        reason = guardrail.rule(last, None).reason
+        return NOT_RIGHT.format(last.form, reason if reason.endswith((".", "…")) else f"{reason}.")
 
     # ---- one evaluation ----
 

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import json
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
-from pydantic import Field, ValidationError, field_validator
+from pydantic import ConfigDict, Field, ValidationError, field_validator
 
 from engine.strategies import api
 from engine.strategies.two_stage.forms import Form, KernelTemplate, ProgramTemplate, Setting_
@@ -13,11 +13,18 @@ from engine.strategies.writing import FORM, OPINION, PROFILE, REFINE, RESERVE, S
 
 MOST_PRESET = 200_000  # characters
 MOST_CONFIGURATIONS = 64
+_MISTAKES = {
+    "missing": "it is missing", "extra_forbidden": "there is no such name; the names are template and configurations",
+    "dict_type": "write an object", "model_type": "write an object", "list_type": "write a list",
+    "string_type": "write a text",
+}  # fmt: skip
 
 
 class Preset(Form):
     """What another session found. `template`: tried without a turn of plan and generate; `configurations`: evaluated in
-    this order in place of the search."""
+    this order in place of the search. Names that it does not have are refused, as a person may mistype them."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
 
     template: KernelTemplate | ProgramTemplate | None = None
     configurations: list[dict[Annotated[str, Field(max_length=32)], Setting_]] = Field(
@@ -52,14 +59,34 @@ class TwoStageOptions(api.Options):
 
 
 def read_preset(text: str) -> Preset | None:
-    """The preset template and configurations; None if there are none. Raises ValueError."""
+    """The preset template and configurations; None if there are none. Raises ValueError, which names the mistake."""
     if not text.strip():
         return None
     try:
-        return Preset.model_validate(json.loads(text))
-    except (ValidationError, ValueError, RecursionError) as e:
-        first = e.errors()[0]["msg"] if isinstance(e, ValidationError) else "no JSON"
-        raise ValueError(f"preset holds no template and configurations: {first}") from None
+        value = json.loads(text)
+    except json.JSONDecodeError as e:
+        raise ValueError(f"no JSON: {e.msg}, at line {e.lineno}, column {e.colno}") from None
+    except (ValueError, RecursionError):
+        raise ValueError("no JSON that is read: it has too many levels or digits") from None
+    if not isinstance(value, dict) or not (value.get("template") or value.get("configurations")):
+        raise ValueError('write {"template": {..}, "configurations": [{..}]}, or one of both')
+    try:
+        return Preset.model_validate(value)
+    except ValidationError as e:
+        raise ValueError(_first(e, value)) from None
+
+
+def _first(error: ValidationError, value: dict[str, Any]) -> str:
+    """The first mistake in words: where, and what is wrong. Of the two forms of a template, that which it names."""
+    template = value.get("template")
+    kernel = isinstance(template, dict) and template.get("language") in ("cuda", "python")
+    other = (ProgramTemplate if kernel else KernelTemplate).__name__
+    errors = [e for e in error.errors(include_url=False, include_context=False) if other not in e["loc"]]
+    first = (errors or error.errors())[0]
+    at = [str(part) for part in first["loc"] if not str(part).endswith("Template")]
+    if at[-1] == "int":  # pydantic's name of the first kind that a value may have
+        return f"{'.'.join(at[:-1])}: write a whole number or a word"
+    return f"{'.'.join(at)}: {_MISTAKES.get(first['type'], first['msg'])}"
 
 
 __all__ = ["Preset", "TwoStageOptions", "read_preset"]

@@ -122,7 +122,9 @@ class Search:
         return "Every configuration inside the limits was evaluated."
 
     def _tried_preset(self) -> Script:
-        for settings in self.preset or ():
+        if not self.preset:
+            return "No configuration is preset, so the default instance alone was evaluated."
+        for settings in self.preset:
             config = self.space.config(settings)
             if config is None:
                 self.skipped += 1

@@ -25,7 +25,7 @@ from engine.strategies.two_stage.forms import (
 from engine.strategies.two_stage.options import TwoStageOptions, read_preset
 from engine.strategies.two_stage.search import Evaluator, Search
 from engine.strategies.two_stage.space import MOST, BadTemplate, Space, limits_of
-from engine.strategies.writing import Writer
+from engine.strategies.writing import Over, Writer
 from engine.words import all_of, count
 
 if TYPE_CHECKING:
@@ -115,14 +115,18 @@ class Stages:
         verb = self._try(space, space.default, space.template.change, space.template.why, _first(w))
         same = [t for t in w.state.trials if (t.text, t.cls) == (verb.text, verb.cls) and not _lost(t)]
         trial = same[0] if same else (yield from w.tried(verb))
-        right, undecided = _right(trial), not trial.failed and trial.verdict == "unverified"
+        right, undecided = _right(trial), _undecided(trial)
         testing = None
         if not w.stop and not undecided and trial.number:
-            reply = yield from w.ask(
-                "two_stage/test", Findings,
-                **self._facts(space=space, template=_shown(space), right=right, words=prompt_facts.words(trial),
-                              log=trial.log[-prompt_facts.MOST_LOG :]),
+            facts = self._facts(
+                space=space, template=_shown(space), right=right, words=prompt_facts.words(trial),
+                log=trial.log[-prompt_facts.MOST_LOG :],
             )  # fmt: skip
+            try:
+                reply = yield from w.ask("two_stage/test", Findings, **facts)
+            except Over:  # the template was tried, whatever ended the session in the role's turn
+                w.state = yield Show("template", self._template_facts(number, attempt, space, trial, right, ""))
+                raise
             testing = reply.value if isinstance(reply.value, Findings) else None
         mistake = testing.mistake if testing is not None and not right else ""
         w.state = yield Show("template", self._template_facts(number, attempt, space, trial, right, mistake))
@@ -228,7 +232,7 @@ class Stages:
         words = prompt_facts.words(trial)[:MOST_WORDS]
         return {
             **self._attempt(number, attempt, trial, right, words), **_shown(space), "text": text,
-            "mistake": mistake[:MOST_WORDS],
+            "mistake": mistake[:MOST_WORDS], "undecided": _undecided(trial),
         }  # fmt: skip
 
     def _attempt(self, number: int, attempt: int, trial: Finished, right: bool, words: str) -> dict[str, Any]:
@@ -236,7 +240,8 @@ class Stages:
         original = _original(self.writer)
         return {
             "round": number, "attempt": attempt, "text": "", "language": "", "cls": trial.cls, "change": "",
-            "parameters": [], "trial": trial.number or None, "right": right, "words": words, "mistake": "",
+            "parameters": [], "trial": trial.number or None, "right": right, "undecided": False, "words": words,
+            "mistake": "",
             "original": {"what": original["what"], "trial": original["trial"], "words": original["words"][:MOST_WORDS]},
         }  # fmt: skip
 
@@ -253,6 +258,11 @@ def _candidate(problem: Prepared, space: Space, config: tuple) -> Candidate:
 def _right(trial: Finished) -> bool:
     """Verified, and nothing speaks against it; it may have no time."""
     return not trial.failed and trial.clean and (trial.ms is not None or trial.verdict in RIGHT)
+
+
+def _undecided(trial: Finished) -> bool:
+    """It was compiled, and nothing here can verify it: it is neither right nor wrong."""
+    return not trial.failed and trial.verdict == "unverified"
 
 
 def _lost(trial: Finished) -> bool:

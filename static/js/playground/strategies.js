@@ -2,9 +2,9 @@
 import { boot, h } from "../page.js";
 
 /**
- * `list`: [{name, title, about, asks, options: [{name, about, default, kind, choices, low, high}]}]; `state`: the
- * draft, with `strategy` and `strategyOptions` (strategy -> option -> value); `store()` saves it; `models`: the running
- * engines' [{model, host} | {missing}].
+ * `list`: [{name, title, about, asks, options: [{name, about, default, kind, choices, low, high, longest}]}]; `state`:
+ * the draft, with `strategy` and `strategyOptions` (strategy -> option -> value); `store()` saves it; `models`: the
+ * running engines' [{model, host} | {missing}].
  */
 export function drawStrategies(choices, options, list, state, store, models = []) {
   if (!list.some((s) => s.name === state.strategy)) state.strategy = list[0]?.name;
@@ -17,6 +17,8 @@ export function drawStrategies(choices, options, list, state, store, models = []
     h("span", { class: "choice-what" }, s.about))));
   drawOptions(options, list.find((s) => s.name === state.strategy), state, store, models);
 }
+
+const LINE = 500; // characters; a text that may be longer has a field of several lines
 
 /** The endpoints that the operator lists for visitors with an own key. */
 const listed = () => boot.endpoints ?? [];
@@ -85,9 +87,16 @@ function drawOptions(node, strategy, state, store, models) {
       state.strategyOptions = { ...state.strategyOptions, [strategy.name]: values };
       store();
     };
-    const title = o.name[0].toUpperCase() + o.name.slice(1).replaceAll("_", " ");
-    return h("label", { title: o.about }, title, field(o, values[o.name] ?? o.default, set));
-  }));
+    return h("label", { title: o.about }, titleOf(o), field(o, values[o.name] ?? o.default, set));
+  }), strategy?.options.length ? meanings(strategy.options) : "");
+}
+
+const titleOf = ({ name }) => name[0].toUpperCase() + name.slice(1).replaceAll("_", " ");
+
+/** What each option means, for those who cannot hover. */
+function meanings(options) {
+  return h("details", { class: "options-mean" }, h("summary", {}, "What the options mean"),
+    h("dl", {}, options.map((o) => [h("dt", {}, titleOf(o)), h("dd", {}, o.about)])));
 }
 
 function field(option, value, set) {
@@ -106,9 +115,10 @@ function field(option, value, set) {
       oninput: (e) => set(e.target.value.trim() === "" ? null : Number(e.target.value)),
     });
   }
-  return h("input", {
-    id: name, type: "text", value, maxlength: 64, spellcheck: "false", oninput: (e) => set(e.target.value.trim()),
-  });
+  const oninput = (e) => set(e.target.value.trim());
+  const about = { id: name, maxlength: option.longest, spellcheck: "false", oninput };
+  if (option.longest > LINE) return h("textarea", { ...about, rows: 3 }, value);
+  return h("input", { ...about, type: "text", value });
 }
 
 const valuesOf = (state, name) => ({ ...(state.strategyOptions?.[name] ?? {}) });

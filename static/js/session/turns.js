@@ -71,7 +71,7 @@ export function ledger(turns) {
 const cell = (tag, text, number = false) => h(tag, { class: number ? "num" : null }, text);
 
 function table(heads, rows) {
-  return h("div", { class: "turns-table" }, h("table", {},
+  return h("div", { class: "turns-table", tabindex: "0" }, h("table", {},
     h("thead", {}, h("tr", {}, heads.map(([text, number]) => cell("th", text, number)))),
     h("tbody", {}, rows)));
 }
@@ -108,7 +108,8 @@ function shares(spent = {}) {
   const all = parts.reduce((sum, [, seconds]) => sum + seconds, 0);
   if (!all) return "";
   const words = parts.map(([name, seconds]) => `${name} ${percent(seconds / all)} (${duration(seconds)})`).join(", ");
-  return h("p", { class: "turns-time faint" }, `Time by work: ${words}. The μCUTLASS study: model 21%, the rest 79%.`);
+  const study = "In the μCUTLASS study the model takes 21% and all else 79%.";
+  return h("p", { class: "turns-time faint" }, `Time by work: ${words}. ${study}`);
 }
 
 function hypotheses(list, choose) {
@@ -199,8 +200,10 @@ export class Turns {
     const key = `${seq === null}|${state.seq}|${view.figures_seq}|${view.trials.size}|${Boolean(view.end)}`;
     if (key === this.key) return;
     this.key = key;
-    this.node.hidden = !turns.length && !this.node.matches(".writes");
-    if (!turns.length) return;
+    const own = drawStrategy(view.strategy, shown, this.choose, Boolean(view.end));
+    const hasOwn = shown.length > 0 && own !== ""; // a preset may show its parts without a turn
+    this.node.hidden = !turns.length && !hasOwn && !this.node.matches(".writes");
+    if (!turns.length && !hasOwn) return;
     const sums = ledger(turns);
     const names = [...new Set(turns.map((t) => t.answer?.model || t.model).filter(Boolean))].join(", ");
     const elapsed = Math.max(0, (view.last_t ?? 0) - (log[0]?.t ?? 0));
@@ -210,13 +213,15 @@ export class Turns {
     const refined = of("refinement").at(-1);
     const phase = shown.at(-1)?.topic === "phase" ? shown.at(-1).facts : of("phase").at(-1);
     this.node.replaceChildren(
-      h("header", { class: "pane-head" }, h("h2", {}, names === "rehearsed" ? "Rehearsed turns" : "Model"),
+      h("header", { class: "pane-head" }, h("h2", {},
+        !turns.length ? "Strategy" : names === "rehearsed" ? "Rehearsed turns" : "Model"),
         h("span", { class: "pane-note" }, names)),
-      h("p", { class: "turns-sum" },
+      h("p", { class: "turns-sum" }, turns.length ? [
         `${count(sums.all.turns, "turn")}, ${sums.all.in.toLocaleString("en")} tokens in, `,
         `${sums.all.out.toLocaleString("en")} out, `,
         `${duration(sums.all.seconds)} of writing${share}${sums.costs ? `, $${sums.all.cost.toFixed(4)}` : ""}. `,
-        names === "rehearsed" ? "No model wrote these replies: rules did. " : "", outcomes(view)),
+        names === "rehearsed" ? "No model wrote these replies: rules did. " : "", outcomes(view),
+      ] : view.end ? "No model was asked in this session." : "No model was asked so far."),
       view.end ? shares(view.end.spent) : "",
       refined ? h("p", { class: "refinement" }, refined.words) : "",
       running && !view.end
@@ -224,7 +229,7 @@ export class Turns {
           h("b", {}, `${running.role || "model"}${phase ? ` · iteration ${phase.iteration}` : ""}`),
           this.running)
         : "",
-      drawStrategy(view.strategy, shown, this.choose),
+      own,
       tables.length ? this.part("Triage", () => triage(tables.at(-1)), { opened: true }) : "",
       tables.length > 1
         ? this.part("Earlier triage", () => h("div", {}, tables.slice(0, -1).reverse().map(triage)),
@@ -234,8 +239,10 @@ export class Turns {
         ? this.part("Hypotheses", () => hypotheses(tested, this.choose), { title: `Hypotheses (${tested.length})` })
         : "",
       lessons.length ? this.part("Lessons", () => h("ul", {}, lessons.map((l) => h("li", {}, l)))) : "",
-      this.part("Tokens and time by role", () => byRole(sums)),
-      this.part("Transcript", () => this.transcript(turns), { title: `Transcript (${turns.length})` }),
+      ...(turns.length ? [
+        this.part("Tokens and time by role", () => byRole(sums)),
+        this.part("Transcript", () => this.transcript(turns), { title: `Transcript (${turns.length})` }),
+      ] : []),
     );
   }
 }

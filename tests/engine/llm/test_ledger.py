@@ -57,10 +57,15 @@ def test_a_session_ends_at_its_tokens():
     assert tokens.reserve(("2", 1), past, 100, 1000) == 1000
     assert tokens.reserve(("3", 1), past, 100, 1000) == 1000, "beside it, as a member of a Together"
     assert tokens.reserve(("4", 1), past, 100, 1000) == 3000 - 120 - 2200 - 100, "what is left"
-    with pytest.raises(OverBudget, match=r"3,000 of 3,000\).*UCUTLASS_TOKENS_A_SESSION"):
+    with pytest.raises(OverBudget, match=r"3,000 of 3,000; .*UCUTLASS_TOKENS_A_SESSION"):
         tokens.reserve(("5", 1), past, 0, 1000)
     tokens.settle(("2", 1), 500)
     assert tokens.reserve(("6", 1), past, 0, 1000) == 600
+
+
+def test_a_session_whose_first_turn_does_not_fit_says_what_it_needs():
+    with pytest.raises(OverBudget, match=r"used up \(0 of 1,000; this turn needs at least 1,156\)"):
+        SessionTokens(most=1000, tokens_a_call=1000).reserve(("2", 1), [], 900, 1000)
 
 
 def test_another_engine_counts_lost_attempts_at_their_most():

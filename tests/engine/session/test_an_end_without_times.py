@@ -28,3 +28,8 @@ def test_it_is_no_correct_result_only_where_none_was_right_or_unknown(verdicts, 
     log += [events.TrialUntimed(n, verdict, "f16", "validate", "", "") for n, verdict in enumerate(verdicts, 1)]
     journal = Journal(log, {}.__getitem__, lambda: 0.0)
     assert summary("It ended.", journal, ["f16"], State()) == f"It ended. {words}"
+
+
+def test_a_reason_without_a_full_stop_gets_one_before_the_next_sentence():
+    journal = Journal([events.TrialProposed(1, "f16", "0" * 64, "", "a kernel", "")], {}.__getitem__, lambda: 0.0)
+    assert summary("expected a name", journal, ["f16"], State()) == f"expected a name. {WRONG}"

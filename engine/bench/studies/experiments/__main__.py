@@ -53,6 +53,8 @@ def main(argv: list[str] | None = None) -> int:
     model = None if settings.why_not("implement") else settings
     if args.json is None or (chosen - {"recorded"} and model is None and args.proposals is None):
         parser.error("--json OUT is needed, and --proposals FILE for experiments with the rehearsal")
+    if not args.json.parent.is_dir():
+        parser.error(f"cannot write {args.json}: name a file in a folder that exists")
     try:
         return _run(args, problems, chosen, model)
     except SessionRefused as e:

@@ -63,6 +63,8 @@ def main(argv: list[str] | None = None) -> int:
         parser.error(f"cannot write {args.json}: name a file in a folder that exists")
     if min(args.trials, args.at_once) < 1 or args.shapes < 0:
         parser.error("--trials and --at-once are whole numbers from 1, --shapes from 0")
+    if not 0 <= args.skill <= 1:
+        parser.error(f"--skill {args.skill:g} is no share; write a number from 0 to 1")
     names, classes = _listed(parser, args.only, GROUPS), _listed(parser, args.classes, DTYPES)
     try:
         evaluator = registry.get(args.device, local_user=True)

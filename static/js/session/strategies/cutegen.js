@@ -27,18 +27,18 @@ function ladder(shown) {
 
 function table(heads, rows) {
   const head = heads.map((text) => h("th", { scope: "col" }, text));
-  return h("div", { class: "turns-table" },
+  return h("div", { class: "turns-table", tabindex: "0" },
     h("table", {}, h("thead", {}, h("tr", {}, head)), h("tbody", {}, rows)));
 }
 
 const clock = (ms) => (number(ms) === null ? "no time" : time(ms));
 
 /** The evolving kernel beside the best so far. */
-function standing(rungs, choose) {
+function standing(rungs, choose, ended) {
   const passed = rungs.filter((f) => number(f.trial) !== null);
   const last = passed.at(-1), now = rungs.at(-1);
   if (!last) {
-    const why = now && now.state !== "started"
+    const why = ended || (now && now.state !== "started")
       ? "No candidate passed." : "No candidate has passed yet: the first one is still being written or mended.";
     return h("p", { class: "evolving-empty" }, why);
   }
@@ -49,9 +49,10 @@ function standing(rungs, choose) {
     ? "There is no best yet: no candidate has a time that counts."
     : best === last.trial ? "The evolving kernel is also the best so far."
       : share !== null && share > 1
-        ? `The evolving kernel takes ${digits(100 * (share - 1), 2)}% longer than the best. The next depth starts `
-          + "from it all the same, because a step may pay only together with a later one."
-        : "The best so far is another trial.";
+        ? `The evolving kernel takes ${digits(100 * (share - 1), 2)}% longer than the best. `
+          + (ended ? "Each depth started" : "The next depth starts") + " from the last kernel that passed all the "
+          + "same, because a step may pay only together with a later one."
+        : share === 1 ? "Both take the same time." : "The best so far is another trial.";
   return [
     h("dl", { class: "evolving-pair" },
       h("div", {}, h("dt", {}, "Evolving kernel (the last that passed)"),
@@ -69,27 +70,37 @@ function result(f) {
   return `${time(f.ms)} ${words(f.kind)}${faster}`;
 }
 
+/** The best so far, where a depth starts from a slower kernel. `before`: the depth before it, when it ended. */
+function fasterThan(f, before, choose) {
+  const [start, best] = [number(f.base_ms), number(before?.best_ms)];
+  if (start === null || best === null || start <= best) return "";
+  return h("span", { class: "faint" }, "slower than the best, ", trial(before.best, choose), ` ${time(best)}`);
+}
+
 function rows(rungs, choose) {
-  return rungs.map((f) => {
+  return rungs.map((f, i) => {
     const trials = list(f.trials).map((n, i) => [i ? ", " : "", trial(n, choose)]);
     const state = STATES[f.state] ?? words(f.state);
     const outcome = [state, result(f)].filter(Boolean).join(": ");
     return h("tr", { class: ["passed", "given", "started"].includes(f.state) ? null : "rejected" },
       cell(String(f.depth), "num"),
       cell([h("b", {}, words(f.item)), h("span", { class: "faint" }, ` ${words(f.what)}`)], "wide"),
-      cell(number(f.base) === null ? "nothing" : [trial(f.base, choose), " ", clock(f.base_ms)], "from"),
+      cell(number(f.base) === null ? "nothing" : [
+        trial(f.base, choose), " ", clock(f.base_ms), fasterThan(f, rungs[i - 1], choose),
+      ], "from"),
       cell(trials.length ? trials : "–"), cell(outcome, "wide"));
   });
 }
 
 /** The profile: when the model sees it, and what was derived from it. */
-function profile(shown, work, rungs, choose) {
+function profile(shown, work, rungs, choose, ended) {
   const seen = shown.filter((s) => s.topic === "profile_revealed").map((s) => s.facts);
   if (!seen.length) {
     const depth = Math.max(0, ...rungs.map((f) => f.depth));
     if (work.profile === "never") return h("p", {}, "The model never sees a profile: the option `profile` says so.");
-    const from = `The model sees the profile from depth ${work.reveal} on (${work.class})`;
-    return h("p", {}, number(work.reveal) === null ? "No depth has a profile." : `${from}; depth ${depth} is reached.`);
+    if (number(work.reveal) === null) return h("p", {}, "No depth has a profile.");
+    const reached = ended ? `the session ended at depth ${depth}` : `depth ${depth} is reached`;
+    return h("p", {}, `The model sees the profile from depth ${work.reveal} on (${work.class}); ${reached}.`);
   }
   const first = seen[0];
   const lines = seen.map((f) => {
@@ -117,7 +128,13 @@ function debugging(shown, work, rungs, choose) {
   const limits = `A candidate has up to ${work.fixes} fixes; `
     + `then its step is written anew, up to ${work.regenerations} times.`;
   const counters = h("p", {}, h("b", { class: "fixes" }, `Fixes: ${fixes}. Regenerations: ${anew}. `), limits);
-  if (!failures.length) return [counters, h("p", { class: "faint" }, "No candidate failed, so nothing was mended.")];
+  if (!failures.length) {
+    const unknown = last.state === "stopped" && list(last.trials).length > 0;
+    const why = !rungs.some((f) => list(f.trials).length) ? "No candidate was tried so far."
+      : unknown ? "No candidate was mended: the session ended at one that did not pass."
+        : "No candidate failed, so nothing was mended.";
+    return [counters, h("p", { class: "faint" }, why)];
+  }
   const listed = failures.slice(-MOST).map((f) => h("tr", {},
     cell(String(f.depth), "num"), cell(trial(f.trial, choose)), cell(words(f.step)), cell(words(f.words), "wide"),
     cell(f.then === "fix" ? `fix ${f.fix} of ${work.fixes}` : THEN[f.then] ?? words(f.then))));
@@ -132,17 +149,21 @@ const HOW = [
 ];
 
 /** `shown`: [{topic, facts}] so far, in order; `choose(n)` selects a trial. */
-export function draw(shown, choose) {
+export function draw(shown, choose, ended) {
   const work = shown.find((s) => s.topic === "workload")?.facts;
-  if (!work) return h("p", { class: "evolving-empty" }, "The session has not found the class of its workload yet.");
+  if (!work) {
+    return h("p", { class: "evolving-empty" }, ended
+      ? "The session ended before it had found the class of its workload."
+      : "The session has not found the class of its workload yet.");
+  }
   const rungs = ladder(shown);
   return h("section", { class: "evolving", "aria-label": "The evolving kernel" },
     h("h3", {}, "The evolving kernel"),
     h("p", {}, "Workload class: ", h("b", { class: "workload" }, words(work.class)), ` – ${words(work.why)}`),
-    standing(rungs, choose),
+    standing(rungs, choose, ended),
     h("h4", {}, `Depths (${Math.max(0, ...rungs.map((f) => f.depth))} of ${work.depths})`),
     table(["Depth", "Optimisation", "Starts from", "Trials", "Outcome"], rows(rungs, choose)),
-    h("h4", {}, "Profile"), profile(shown, work, rungs, choose),
+    h("h4", {}, "Profile"), profile(shown, work, rungs, choose, ended),
     h("h4", {}, "Debugging"), debugging(shown, work, rungs, choose),
     h("p", { class: "faint" }, h("a", { href: STUDY, rel: "noreferrer" }, "CuTeGen (arXiv 2604.01489)"), ". ", HOW));
 }

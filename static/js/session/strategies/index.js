@@ -16,14 +16,14 @@ export async function ready(strategy) {
 }
 
 /** The strategy's own part of the page, or "" if it has none. `shown`: [{topic, facts}] so far, in order; `choose(n)`
- * selects a trial. */
-export function draw(strategy, shown, choose) {
+ * selects a trial; `ended`: whether the session has ended, so that nothing follows what is shown. */
+export function draw(strategy, shown, choose, ended) {
   if (!Object.hasOwn(MODULES, strategy)) return "";
-  if (loaded.has(strategy)) return loaded.get(strategy)(shown, choose);
+  if (loaded.has(strategy)) return loaded.get(strategy)(shown, choose, ended);
   const place = h("p", { class: "evolving-empty" }, "Loading…");
   MODULES[strategy]().then((module) => {
     loaded.set(strategy, module.draw);
-    place.replaceWith(module.draw(shown, choose));
+    place.replaceWith(module.draw(shown, choose, ended));
   }, () => { place.textContent = "This part of the page did not load. Reload the page."; });
   return place;
 }

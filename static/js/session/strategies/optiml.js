@@ -19,6 +19,12 @@ const EMPTY = {
   guardrail: "The guardrail rejected nothing so far.",
   path: "There is no path: no first candidate is right so far.",
 };
+const EMPTY_AT_THE_END = {
+  mixture: "Nothing was proposed: the session ended before a model had answered.",
+  tree: "There is no tree: no first candidate was right.",
+  guardrail: "The guardrail rejected no edit.",
+  path: "There is no path: no first candidate was right.",
+};
 const open = new Map([["Search tree", true], ["Mixture of strategies", true]]); // what a person opened and closed
 let scrolled = 0; // of the tree, in px
 let selected = null; // the node that a person chose; null: the one of the best candidate
@@ -51,8 +57,8 @@ function part(title, note, content) {
     ontoggle: (e) => open.set(title, e.target.open) }, h("summary", {}, `${title}${note}`), content);
 }
 
-function mixture(facts, nodes, choose) {
-  if (!facts) return faint(EMPTY.mixture);
+function mixture(facts, nodes, choose, none) {
+  if (!facts) return faint(none);
   if (!facts.rows.length) return faint(facts.why);
   const root = nodes.get(0)?.trial;
   const rows = facts.rows.map((r) => {
@@ -114,16 +120,16 @@ function asTable(state, choose) {
 
 const KINDS = { repeated: "repeats a trial", slower: "slower", wrong: "not right", flagged: "does not count" };
 
-function guardrail(rejected, choose) {
-  if (!rejected.length) return faint(EMPTY.guardrail);
+function guardrail(rejected, choose, none) {
+  if (!rejected.length) return faint(none);
   return table([["Trial"], ["Why"], ["Reason"]], rejected.map((r) => h("tr", {},
     h("td", {}, r.trial ? trialButton(r.trial, choose) : "not tried"), h("td", {}, KINDS[r.kind] ?? r.kind),
     h("td", { class: "wide" }, r.reason))));
 }
 
-function path(state, choose) {
+function path(state, choose, none) {
   const rows = state.path?.rows ?? [];
-  if (!rows.length) return faint(EMPTY.path);
+  if (!rows.length) return faint(none);
   return h("div", {},
     faint("From the first candidate, always the right edit with most visits; of equals, the higher value."),
     h("ol", { class: "principal-path" }, rows.map((r) => {
@@ -141,8 +147,8 @@ const CONSTANTS = "PUCT, the reward from run time and bottleneck proxies, and th
   "2602.12305). Its constants and weights are not known to us: those here, and all prompts, are ours.";
 
 /** What the session's script showed, as elements; "" before its first event. */
-export function draw(shown, choose) {
-  const state = folded(shown);
+export function draw(shown, choose, ended) {
+  const state = folded(shown), none = ended ? EMPTY_AT_THE_END : EMPTY;
   if (!state.mixture && !state.nodes.size) return "";
   const box = h("div", { class: "optiml" });
   const fill = (refocus) => {
@@ -154,13 +160,14 @@ export function draw(shown, choose) {
       fill(true);
     };
     box.replaceChildren(
-      part("Mixture of strategies", "", mixture(state.mixture, nodes, choose)),
+      part("Mixture of strategies", "", mixture(state.mixture, nodes, choose, none.mixture)),
       part("Search tree", nodes.size ? ` (${count(nodes.size, "node")})` : "", nodes.size
         ? h("div", { class: "tree-panes" }, h("div", { class: "tree-list" }, tree(state, chosen, pick),
           asTable(state, choose)), detail(nodes.get(chosen), nodes, words(nodes.get(chosen))[1], choose))
-        : faint(EMPTY.tree)),
-      part("Principal path", "", path(state, choose)),
-      part("Rejected by the guardrail", ` (${state.rejected.length})`, guardrail(state.rejected, choose)),
+        : faint(none.tree)),
+      part("Principal path", "", path(state, choose, none.path)),
+      part("Rejected by the guardrail", ` (${state.rejected.length})`,
+        guardrail(state.rejected, choose, none.guardrail)),
       h("p", { class: "turns-part faint" }, CONSTANTS),
     );
     const list = box.querySelector(".search-tree");

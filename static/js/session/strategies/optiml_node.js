@@ -27,7 +27,7 @@ const figure = (name, value) => (value === null || value === undefined ? NONE : 
 export function table(heads, rows) {
   const name = ([text, number]) => h("th", { scope: "col", class: number ? "num" : null }, text);
   const head = h("tr", {}, heads.map(name));
-  return h("div", { class: "turns-table" }, h("table", {}, h("thead", {}, head), h("tbody", {}, rows)));
+  return h("div", { class: "turns-table", tabindex: "0" }, h("table", {}, h("thead", {}, head), h("tbody", {}, rows)));
 }
 
 /** The figures of the edited candidate and of the edit. */

@@ -1,17 +1,20 @@
 // Two stages on the session's page: the template with its parameters, the limits and what each removed, the search as
 // it runs, effects, spread, and what went back to the plan. Every figure is one that the script showed
 // (engine/strategies/two_stage/stages.py).
-import { h } from "../../page.js";
+import { copyButton, h } from "../../page.js";
 import { count, time, times } from "../../format.js";
 
 const STUDY = "https://arxiv.org/abs/2601.12698";
 const MOST_ROWS = 80;
+const MOST_TEXT = 20_000; // characters of a template in the log (stages.py): a longer one is cut
+const MOST_CONFIGURATIONS = 64; // configurations of a preset (options.py)
 const ABOUT = { shared_memory: "shared memory" };
 const EMPTY = {
-  template: "No template yet: the plan comes first, then a model writes the template.",
+  template: "No template yet: the plan comes first, then a model writes one, and it is shown once it was tried.",
   space: "No limits yet: they are counted once a template is right.",
   search: "No configuration was evaluated so far: the search begins once a template is right.",
   effects: "No effects yet: they are computed when the search of the round ends.",
+  spread: "No repeats yet: the best configuration is measured again when the search ends.",
   feedback: "Nothing went back to the plan so far: the search of the round has not ended.",
 };
 const open = new Map([["Template", true], ["Search", true]]); // what a person opened and closed
@@ -33,13 +36,24 @@ export function folded(shown) {
   return rounds;
 }
 
+/** Why a part has nothing to show; `ended`: nothing follows any more. */
+function empty(name, { templates, rows }, ended) {
+  if (!ended) return note(EMPTY[name]);
+  if (name === "template") return note("There is no template: the session ended before one was tried.");
+  const why = templates.some((t) => t.right) ? `the session ended ${rows.length ? "during" : "before"} the search.`
+    : templates.some((t) => t.undecided) ? "the template could not be verified here, so nothing was tuned."
+      : "no template was right, so nothing was tuned.";
+  return note(`Empty: ${why}`);
+}
+
 const cell = (text, number = false) => h("td", { class: number ? "num" : null }, text);
 const note = (text) => h("p", { class: "faint" }, text);
 const settings = (values) => Object.entries(values ?? {}).map(([name, value]) => `${name} ${value}`).join(", ");
 
 function table(heads, rows) {
   const head = heads.map(([text, number]) => h("th", { class: number ? "num" : null }, text));
-  return h("div", { class: "turns-table" }, h("table", {}, h("thead", {}, h("tr", {}, head)), h("tbody", {}, rows)));
+  return h("div", { class: "turns-table", tabindex: "0" },
+    h("table", {}, h("thead", {}, h("tr", {}, head)), h("tbody", {}, rows)));
 }
 
 function part(title, content) {
@@ -64,13 +78,42 @@ function marked(template) {
   });
 }
 
-function templatePart({ templates }, choose) {
-  if (!templates.length) return note(EMPTY.template);
+/** The round's right template and its configurations, the fastest first, as the option `preset` takes them; null if it
+ * has none. */
+export function presetOf({ templates, space, rows }) {
+  const right = templates.findLast((t) => t.right);
+  if (!right?.text || right.text.length >= MOST_TEXT || !space) return null;
+  const { text, language, cls, change, parameters } = right;
+  const inequalities = space.limits.filter((l) => l.source === "template")
+    .map(({ expression, resource, why }) => ({ expression, resource, why }));
+  const timed = rows.filter((r) => r.ms !== null).sort((a, b) => a.ms - b.ms).slice(0, MOST_CONFIGURATIONS);
+  return {
+    template: { text, language, cls, change, parameters, inequalities, ...space.needs },
+    configurations: timed.map((r) => r.settings),
+  };
+}
+
+function presetPart(round) {
+  const preset = presetOf(round);
+  if (!preset) return "";
+  const words = { shown: "Copy as a preset", label: "Copy the template and its configurations as a preset",
+    done: "Copied. Paste it into the option Preset of another session." };
+  return h("p", {}, copyButton("copy-preset", words, () => JSON.stringify(preset)));
+}
+
+const MARKS = {
+  right: ["two-good", "● right: "], wrong: ["two-bad", "✕ not right: "], undecided: ["faint", "◌ not verified: "],
+};
+
+function templatePart(round, choose, ended) {
+  const { templates } = round;
+  if (!templates.length) return empty("template", round, ended);
   const last = templates.findLast((t) => t.right) ?? templates.findLast((t) => t.text) ?? templates.at(-1);
-  const attempts = templates.map((t) => h("li", {},
-    h("span", { class: t.right ? "two-good" : "two-bad" }, t.right ? "● right: " : "✕ not right: "),
-    t.trial ? trial(t.trial, choose) : "not tried", ` ${t.words}`,
-    t.mistake ? ` Named by the role test: ${t.mistake}` : ""));
+  const attempts = templates.map((t) => {
+    const [tone, words] = MARKS[t.right ? "right" : t.undecided ? "undecided" : "wrong"];
+    return h("li", {}, h("span", { class: tone }, words), t.trial ? trial(t.trial, choose) : "not tried", ` ${t.words}`,
+      t.mistake ? ` Named by the role test: ${t.mistake}` : "");
+  });
   const meant = last.parameters.some((p) => p.meaning);
   const rows = last.parameters.map((p) => h("tr", {}, h("td", {}, h("code", {}, p.name)),
     h("td", {}, p.values.map((v, i) => [i ? ", " : "", v === p.default ? h("b", {}, String(v)) : String(v)])),
@@ -80,11 +123,13 @@ function templatePart({ templates }, choose) {
       "Its default instance is verified before anything is tuned."),
     h("ul", { class: "two-attempts" }, attempts),
     last.text ? h("pre", { class: "two-text", tabindex: "0" }, marked(last)) : note("No reply held a template."),
-    rows.length ? table([["Parameter"], ["Values, default in bold"], ...(meant ? [["Meaning"]] : [])], rows) : "");
+    rows.length ? table([["Parameter"], ["Values, default in bold"], ...(meant ? [["Meaning"]] : [])], rows) : "",
+    presetPart(round));
 }
 
-function spacePart({ space }) {
-  if (!space) return note(EMPTY.space);
+function spacePart(round, ended) {
+  const { space } = round;
+  if (!space) return empty("space", round, ended);
   const rows = space.limits.map((l) => h("tr", { class: l.alone ? "" : "rejected" },
     h("td", { class: "wide" }, h("code", {}, l.expression), l.why ? h("span", { class: "faint" }, ` ${l.why}`) : ""),
     cell(ABOUT[l.resource] ?? l.resource), cell(l.source), cell(l.alone.toLocaleString("en"), true),
@@ -102,24 +147,29 @@ function spacePart({ space }) {
 
 const trial = (n, choose) => h("button", { type: "button", class: "place", onclick: () => choose(n) }, `trial ${n}`);
 
-function searchPart({ rows, effects }, choose) {
-  if (!rows.length) return note(effects?.why || EMPTY.search);
+function searchPart(round, choose, ended) {
+  const { rows, effects } = round;
+  if (!rows.length) return effects?.why ? note(effects.why) : empty("search", round, ended);
   const slowest = Math.max(...rows.map((r) => r.ms ?? 0));
   const compiled = rows.some((r) => r.registers !== undefined);
   const spilled = (r) => (r.spills ? `, ${r.spills} B spilled` : "");
-  const registers = (r) => (r.registers === undefined ? "" : `${r.registers}${spilled(r)}`);
+  const registers = (r) => (r.registers === undefined ? "–" : `${r.registers}${spilled(r)}`);
   const lines = rows.slice(-MOST_ROWS).map((r) => h("tr", { class: r.best ? "two-best" : "" },
     h("td", {}, trial(r.trial, choose), r.best ? " best so far" : ""), cell(`${r.phase}: ${r.why}`),
     h("td", {}, r.ms === null ? r.outcome : bar(r.ms / slowest, time(r.ms))),
     compiled ? cell(registers(r), true) : "", h("td", { class: "wide faint" }, settings(r.settings))));
   const cut = rows.length > MOST_ROWS ? `The last ${MOST_ROWS} of ${rows.length}. ` : "";
-  const first = effects ? `The default instance takes ${time(effects.default_ms)}. ${effects.why}` : "The search runs.";
+  const first = effects ? `The default instance takes ${time(effects.default_ms)}. ${effects.why}`
+    : ended ? "The session ended during the search." : "The search runs.";
   const heads = [["Trial"], ["Why"], ["Time"], ...(compiled ? [["Registers", true]] : []), ["Configuration"]];
-  return h("div", {}, note(cut + first), table(heads, lines));
+  const unknown = compiled && rows.some((r) => r.registers === undefined);
+  return h("div", {}, note(cut + first), table(heads, lines),
+    unknown ? note("–: no compiler named the registers of this trial.") : "");
 }
 
-function effectsPart({ effects }) {
-  if (!effects) return note(EMPTY.effects);
+function effectsPart(round, ended) {
+  const { effects } = round;
+  if (!effects) return empty("effects", round, ended);
   const timed = effects.effects.filter((e) => e.values.length);
   if (!timed.length) return note(effects.why);
   const rows = timed.flatMap((e) => {
@@ -128,8 +178,10 @@ function effectsPart({ effects }) {
       h("td", {}, bar(v.ms / most, time(v.ms))), cell(times(v.ms / least), true), cell(v.many, true)));
   });
   const gain = times(effects.default_ms / effects.best_ms);
-  const best = effects.best
-    ? `Best: ${settings(effects.best)}: ${time(effects.best_ms)}, ${gain} the default's speed.`
+  const isDefault = JSON.stringify(effects.best) === JSON.stringify(effects.default);
+  const best = effects.best && isDefault
+    ? `Best: the default instance (${settings(effects.best)}), ${time(effects.best_ms)}.`
+    : effects.best ? `Best: ${settings(effects.best)}: ${time(effects.best_ms)}, ${gain} the default's speed.`
     : "No configuration has a time.";
   return h("div", {}, h("p", {}, best),
     note("Geometric mean of the times of the configurations with this value; × over the parameter's fastest value."),
@@ -137,16 +189,18 @@ function effectsPart({ effects }) {
     effects.rejected ? note(`${count(effects.rejected, "further configuration")} broke a rule of the language.`) : "");
 }
 
-function spreadPart({ effects }) {
-  if (!effects) return note("No repeats yet: the best configuration is measured again when the search ends.");
+function spreadPart(round, ended) {
+  const { effects } = round;
+  if (!effects) return empty("spread", round, ended);
   if (!effects.spread) return note(`No spread: ${effects.no_spread}`);
   const s = effects.spread;
   return h("p", {}, `${effects.repeats.length} measurements of the best: ${time(s.least)} to ${time(s.most)}, `,
     `median ${time(s.median)}, slowest over fastest ${s.ratio.toFixed(3)}.`);
 }
 
-function feedbackPart({ feedback }) {
-  if (!feedback) return note(EMPTY.feedback);
+function feedbackPart(round, ended) {
+  const { feedback } = round;
+  if (!feedback) return empty("feedback", round, ended);
   const answer = feedback.decision
     ? `The plan answers: ${feedback.decision}. ${feedback.structure} ${feedback.reason ?? ""}`
     : feedback.why;
@@ -161,14 +215,14 @@ function shapesPart() {
 }
 
 /** The part of the page; see index.js. */
-export function draw(shown, choose) {
+export function draw(shown, choose, ended) {
   const rounds = folded(shown);
   const last = Math.max(1, ...rounds.keys());
   const number = rounds.has(chosen) ? chosen : last;
   const round = rounds.get(number) ?? { templates: [], space: null, rows: [], effects: null, feedback: null };
   const pick = (n) => {
     chosen = n === last ? null : n;
-    root.replaceWith(draw(shown, choose));
+    root.replaceWith(draw(shown, choose, ended));
   };
   const tabs = [...rounds.keys()].map((n) => h("button", { type: "button", class: "place",
     "aria-pressed": String(n === number), onclick: () => pick(n) }, `Round ${n}`));
@@ -179,9 +233,9 @@ export function draw(shown, choose) {
       ", which reports 3.55, 1.09 and 2.03 times SGLang's own kernels: its figures, on other hardware and against ",
       "other baselines. Prompts, inequalities and the search (coordinate descent with random restarts) are ours."),
     tabs.length > 1 ? h("div", { class: "two-rounds" }, tabs) : "",
-    part("Template", templatePart(round, choose)), part("Limits", spacePart(round)),
-    part("Search", searchPart(round, choose)), part("Effects", effectsPart(round)),
-    part("Spread", spreadPart(round)), part("Back to the plan", feedbackPart(round)),
+    part("Template", templatePart(round, choose, ended)), part("Limits", spacePart(round, ended)),
+    part("Search", searchPart(round, choose, ended)), part("Effects", effectsPart(round, ended)),
+    part("Spread", spreadPart(round, ended)), part("Back to the plan", feedbackPart(round, ended)),
     part("Group of shapes", shapesPart()));
   return root;
 }

@@ -43,6 +43,15 @@ def test_the_report_has_its_parts_and_every_heading_says_how_the_replies_and_tim
         assert words in text
 
 
+def test_a_shared_budget_is_not_called_one_of_each_session(about):
+    request = about["request"] | {"trials": 3, "tokens": 1000, "seeds": [0], "skills": [0.5, 1.0]}
+    own = report.markdown(about | {"request": request | {"order": "each"}}, rows())
+    assert "each with its own budget of 3 evaluations and 1,000 model tokens." in own
+    assert "at the skills 0.5, 1 and seed 0." in own
+    shared = report.markdown(about | {"request": request | {"order": "sol"}}, rows())
+    assert "one budget over all problems (3 evaluations and 1,000 model tokens for each of them, added up)" in shared
+
+
 def test_files_lie_beside_the_results_with_figures_that_plotly_knows(about, tmp_path):
     paths = report.write(tmp_path / "x.json", about, rows())
     assert {p.name for p in paths} == {

@@ -151,7 +151,7 @@ def test_a_bad_request_is_refused(server, body, status):
     assert caught.value.code == status
 
 
-@pytest.mark.parametrize("wrong", [["--port", "99999"], ["--port", "-1"], ["--skill", "2"]])
+@pytest.mark.parametrize("wrong", [["--port", "99999"], ["--port", "-1"], ["--skill", "2"], ["--pace", "-1"]])
 def test_a_wrong_number_on_the_command_line_is_one_sentence(wrong, capsys):
     assert command(["rehearse", *wrong]) != 0
     lines = capsys.readouterr().err.strip().splitlines()

@@ -12,6 +12,7 @@ from engine.strategies.optiml import OptiML, OptimlOptions
 from engine.strategies.optiml.mixture import ordered, shares
 from engine.strategies.optiml.replies import Proposal
 from engine.strategies.optiml.search import Search
+from engine.strategies.state import Finished, State
 from engine.strategies.writing import Writer
 from tests.engine.session.scripted import KernelDevice, NoGpu, Searching, of, problem
 
@@ -227,3 +228,17 @@ def test_without_anything_given_the_session_is_refused():
     script = Search(Writer(prepared), OptimlOptions(start="given")).run()
     with pytest.raises(Unsuitable, match="Paste a kernel"):
         next(script)
+
+
+def test_a_kernel_that_is_not_right_is_named_instead_of_asked_for_again():
+    prepared = problem()
+    prepared.task = type(prepared.task)("a module", "module", prepared.task.graph)
+    own = Finished(1, "wrong", "f16", by="owner", form="kernel", failed="validate", reason="wrong by 5%")
+    prepared.start = State(trials=[own])
+    script = Search(Writer(prepared), OptimlOptions(start="given")).run()
+    with pytest.raises(Unsuitable) as refused:
+        next(script)
+    assert str(refused.value.reason) == (
+        "The search cannot start from the kernel that was given. Trial 1 failed at validate: wrong by 5%. Mend it, or "
+        'choose the start "words".'
+    )

@@ -130,6 +130,7 @@ def test_each_ruling_says_its_reason():
         return ruling.kind, ruling.reason
 
     assert kind(ms=0.8) == ("accepted", "Trial 5 is 1.25 times as fast as the incumbent: 0.8 ms, trial 3 1 ms.")
+    assert kind(ms=0.997)[1].startswith("Trial 5 is 1.003 times as fast") and "1.00001 times" in kind(ms=0.99999)[1]
     assert kind(ms=1.04)[0] == "within" and kind(ms=1.0)[0] == "within"
     assert kind(ms=1.2) == ("slower", "Trial 5 takes 1.2 times as long as the incumbent: 1.2 ms, trial 3 1 ms.")
     assert kind(ms=0.1, clean=False, verdict="gaming")[0] == "flagged"

@@ -9,7 +9,7 @@ from engine.llm.rehearse.player import Player
 from engine.session import events
 from engine.strategies import registry
 from engine.strategies.api import Reply
-from tests.engine.session.scripted import KernelDevice, Searching, of
+from tests.engine.session.scripted import KernelDevice, NoGpu, Searching, of
 
 TWO = registry.available()["two_stage"]
 TOPICS = ["template", "space", "search", "effects", "feedback"]
@@ -85,6 +85,18 @@ def test_the_search_evaluates_allowed_configurations_alone_and_its_effects_follo
     assert "a prediction does not vary" in effects["no_spread"] and searching.reason == "The 1 round was used."
 
 
+def test_a_template_that_was_tried_is_shown_although_the_session_ends_in_the_turn_of_the_role_test():
+    answer, _ = scripted({"plan": [PLAN], "generate": [PROGRAM]})
+
+    def handler(ask, turn):
+        return Reply(refusal="over_budget", reason="No tokens are left.") if ask.role == "test" else answer(ask, turn)
+
+    searching = Searching(TWO(TWO.Options()), handlers={"ask": handler}, trials=9)
+    log = searching.run()
+    (facts,) = shown(log, "template")
+    assert facts["right"] and facts["trial"] == 1 and searching.reason == "No tokens are left."
+
+
 def test_a_wrong_template_goes_back_with_the_mistake_that_the_role_test_names():
     wrong = PROGRAM | {"text": TEXT.replace("f32[4096]", "f32[64]"), "change": "wrong"}
     testing = {"mistake": "the bias has 64 values", "fix": "give it 4096", "corners": []}
@@ -116,6 +128,13 @@ def test_a_template_whose_trial_was_lost_may_be_tried_again():
     assert [f["right"] for f in shown(log, "template")] == [False, True]
     first, second = of(log, events.TrialProposed)[:2]
     assert first.program == second.program
+
+
+def test_a_template_that_nothing_can_verify_here_is_neither_right_nor_wrong():
+    log, searching, _ = play({"generate": [KERNEL]}, device=NoGpu(), form="kernel")
+    (facts,) = shown(log, "template")
+    assert facts["undecided"] and not facts["right"] and shown(log, "search") == []
+    assert searching.reason.startswith("The template was compiled and not verified here, so nothing is tuned:")
 
 
 def test_what_breaks_a_rule_of_the_language_takes_no_trial():
@@ -174,10 +193,38 @@ def test_preset_configurations_take_the_place_of_the_search(with_template):
     assert {role for role, _ in prompts} == (set() if with_template else {"plan", "generate", "test"})
 
 
-@pytest.mark.parametrize("text", ["{", "[]", '{"configurations": 3}', '{"configurations": [{"a": [1]}]}'])
-def test_preset_texts_are_checked_with_the_options(text):
-    with pytest.raises(ValueError, match="preset holds no template and configurations"):
+BOTH = 'write {"template": {..}, "configurations": [{..}]}, or one of both'
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("{", "no JSON: Expecting property name enclosed in double quotes, at line 1, column 2"),
+        ("[" * 5000, "no JSON that is read: it has too many levels or digits"),
+        ("[]", BOTH),
+        ("{}", BOTH),
+        ('{"template": null, "configurations": []}', BOTH),
+        ('{"configuration": [{"m": 1}]}', BOTH),
+        ('{"configurations": 3}', "configurations: write a list"),
+        ('{"configurations": [3]}', "configurations.0: write an object"),
+        ('{"configurations": [{"m": [1]}]}', "configurations.0.m: write a whole number or a word"),
+        ('{"configurations": [{"m": 1}], "temlate": {}}', "temlate: there is no such name; the names are template and"),
+        ('{"template": {"text": "x"}}', "template.cls: it is missing"),
+        ('{"template": {"text": "x", "cls": "f16", "language": "cuda"}}', "template.parameters: it is missing"),
+    ],
+)
+def test_the_mistake_in_a_preset_is_named_with_the_options(text, words):
+    with pytest.raises(ValueError) as caught:
         TWO.Options(preset=text)
+    assert words in str(caught.value)
+
+
+def test_a_preset_template_without_configurations_evaluates_its_default_instance_alone():
+    log, *_ = play({}, preset=json.dumps({"template": PROGRAM}))
+    assert shown(log, "search") == [] and len(of(log, events.TrialProposed)) == 1
+    assert shown(log, "effects")[0]["why"] == (
+        "No configuration is preset, so the default instance alone was evaluated."
+    )
 
 
 def test_a_budget_that_ends_in_the_search_is_said_and_what_was_found_is_shown():
