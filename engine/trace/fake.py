@@ -3,10 +3,29 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 from collections.abc import Callable, Iterator
 from typing import Any
 
 from engine.trace.recurrent import shapes_only
+
+
+@functools.cache
+def histogram_of_any_type() -> Any:
+    """Let `histc` have shapes for whole numbers, too: a GPU counts them, and mixtures of experts count their tokens so.
+    PyTorch refuses them on a CPU, where modules are traced: in its own function of the shapes, which torch.export asks,
+    and, since fake tensors alone do not ask that one, where it counts zeros instead. Returns what keeps ours
+    registered."""
+    import torch
+
+    def shape(x: Any, bins: int = 100, min: float = 0, max: float = 0) -> Any:
+        return x.new_empty((bins,))
+
+    library, op = torch.library.Library("aten", "IMPL"), torch.ops.aten.histc.default
+    library.impl("histc", shape, "Meta")
+    op.py_kernels[torch._C.DispatchKey.Meta] = shape
+    op._dispatch_cache.clear()
+    return library
 
 
 @contextlib.contextmanager
@@ -20,6 +39,7 @@ def fake_tensors() -> Iterator[None]:
     import torch
     from torch._subclasses.fake_tensor import FakeTensor, FakeTensorMode
 
+    histogram_of_any_type()
     original = torch.nn.Module._apply
 
     def _apply(self: Any, fn: Callable[[Any], Any], recurse: bool = True) -> Any:

@@ -16,7 +16,8 @@ from engine.bench.compare import models, proposals, report, work
 from engine.bench.compare.arguments import DEFAULT_PROBLEMS
 from engine.bench.compare.request import BadRequest, Cell, Request, arm
 from engine.bench.compare.results import Results
-from engine.devices import SessionRefused
+from engine.bench.run import runner
+from engine.devices import SessionRefused, registry
 from engine.llm import handler
 from engine.llm.settings import Settings
 
@@ -111,11 +112,13 @@ def _memory(request: Request, unit: Sequence[Cell]) -> bool:
 
 
 def about_of(request: Request, settings: Settings | None) -> dict[str, Any]:
-    """What the results say of themselves."""
-    return {
+    """What the results say of themselves. Raises SessionRefused where there is no such device."""
+    predicted = request.device.startswith("modelled")
+    machine = {} if predicted else runner.about(registry.get(request.device, local_user=True))
+    return {n: machine[n] for n in ("gpu", "driver", "toolchain") if n in machine} | {
         "request": request.settings, "date": time.strftime("%Y-%m-%d", time.gmtime()),
         "model": "rehearsed: rules wrote each reply" if settings is None else settings.model_for("implement"),
-        "kind": "predicted" if request.device.startswith("modelled") else "measured",
+        "kind": "predicted" if predicted else "measured",
         "cores": os.cpu_count(),
     }  # fmt: skip
 

@@ -1,5 +1,6 @@
 """A CUDA text may include headers by their names; a device, an endless file or the text itself is refused at once."""
 
+import re
 import time
 
 import pytest
@@ -70,6 +71,17 @@ def test_it_is_refused_before_nvcc_is_started(tmp_path, monkeypatch):
         nvcc_unit.nvcc_library(HEAD + '#include "/dev/zero"', "x.so", {"nvcc": "/bin/sh"}, "sm_90a")
     (error,) = nvcc_unit.errors(caught.value.log)
     assert (caught.value.line, error["line"]) == (3, 3) and not list(tmp_path.iterdir())
+
+
+def test_a_compiler_that_only_its_owner_may_run_is_named_with_the_way_out(tmp_path):
+    nvcc = tmp_path / "bin/nvcc"
+    with pytest.raises(nvcc_unit.Bad, match="does not see"):
+        nvcc_unit.nvcc_library(HEAD, "x.so", {"nvcc": str(nvcc)}, "sm_90a")
+    nvcc.parent.mkdir()
+    nvcc.write_text("#!/bin/sh\n")
+    nvcc.chmod(0o644)
+    with pytest.raises(nvcc_unit.Bad, match=re.escape(f"`chmod -R a+rX {tmp_path}`")):
+        nvcc_unit.nvcc_library(HEAD, "x.so", {"nvcc": str(nvcc)}, "sm_90a")
 
 
 @pytest.mark.parametrize("worst", ["#include " * 8000, "/*" * 32000, "\\\n" * 30000, "#" * 64000, " " * 64000 + "x",

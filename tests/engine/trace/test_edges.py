@@ -305,3 +305,12 @@ def test_an_empty_tensor_that_nothing_reads_is_no_matter():
     parent._check_elements(g)
     table = next(t for t in g.tensors.values() if t.kind == "parameter")
     assert external_bytes(g)[table.name] <= table.bytes
+
+
+def test_a_histogram_of_whole_numbers_that_only_a_gpu_counts_is_an_operation_of_the_graph():
+    """PyTorch has no such kernel on a CPU; mixtures of experts count their tokens by it on a GPU."""
+    counted = graph(
+        "return self.l(args[0]) * torch.histc(args[1], bins=8, min=0, max=7).float()",
+        inputs="torch.randn(4, 8), torch.randint(0, 8, (40,), dtype=torch.int32)", init="self.l = nn.Linear(8, 8)",
+    )  # fmt: skip
+    assert [op.op for op in counted.live][:2] == ["linear", "histc"]  # by torch.export: torch.fx gives no `linear`

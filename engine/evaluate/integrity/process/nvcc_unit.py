@@ -39,8 +39,12 @@ def nvcc_library(source: str, path: str, compiler: dict | None, arch: str) -> st
     """Write the shared library of a CUDA unit for `arch` (sm_90a) to `path`; return nvcc's output. Raises Bad."""
     if compiler is None:
         raise Bad("no_compiler", f"there is no nvcc to build it with: {HOW_TO_GET_NVCC}")
-    if not os.access(compiler["nvcc"], os.X_OK):
+    if not os.path.isfile(compiler["nvcc"]):
         raise Bad("no_compiler", f"the sandbox does not see the engine's nvcc, {compiler['nvcc']}")
+    if not os.access(compiler["nvcc"], os.X_OK):
+        folder = os.path.dirname(os.path.dirname(compiler["nvcc"]))
+        reason = f"the sandbox, another user, may not run the engine's nvcc: allow it with `chmod -R a+rX {folder}`"
+        raise Bad("no_compiler", reason)
     if (bad := bad_include(source)) is not None:
         raise NvccFailed(f"line {bad[0]}: {bad[1]}", bad[0], f"{UNIT}({bad[0]}): error: {bad[1]}")
     for name, text in (("ucutlass.h", PRELUDE), (UNIT, source)):
