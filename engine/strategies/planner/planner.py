@@ -10,8 +10,9 @@ one line of search (engine.strategies.planner.search.search_lines):
 
 Only the stage that takes longest is varied; the other products of the program use the model's best. Regions take turns
 by the time that they are expected to save. Classes take turns, cheap builds first: `cute` builds in two seconds where
-nvcc needs forty, so on a device that compiles, nvcc builds at most CPP_TRIALS of a session's trials, and one more for
-each further region, so that each gets a program.
+nvcc needs forty, so on a device that compiles, a line whose first program nvcc builds begins with another one that is
+built meanwhile, and nvcc builds at most CPP_TRIALS of a session's trials, and one more for each further region, so that
+each gets a program.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ from engine.strategies.api import Finished, State, Try
 from engine.strategies.planner import memory
 from engine.strategies.planner.memory import Memory
 from engine.strategies.planner.search import build_cost, candidates
-from engine.strategies.planner.search.build_cost import CPP_TRIALS
+from engine.strategies.planner.search.build_cost import CPP_TRIALS, LIGHT
 from engine.strategies.planner.search.candidates import Ranked
 from engine.strategies.planner.search.program_index import ProgramIndex
 from engine.strategies.planner.search.refining import of_module
@@ -34,6 +35,7 @@ from sol.attainable import predict_eager
 from sol.bounds import pytorch_class, t_sol
 
 ALGEBRAIC = 2  # trials of a rewrite that does less work than the module
+WORSE = 1.5  # times as slow as the best one may be what is tried while nvcc builds that
 
 
 class Planner:
@@ -188,7 +190,10 @@ class Planner:
         which may equal a configuration of the ranking."""
         tried = self._tried(line, state)
         begun = {s for s, _ in tried}
-        for step in line.plan(state.quick):
+        steps = line.plan(state.quick)
+        if not tried and self.device_kind == "measured" and state.budget > 1:
+            steps = quick_build_first(steps)
+        for step in steps:
             if self._over(step.structure, state):
                 continue
             config = candidates.key(step.ranked.config)[:5] if step.ranked else None
@@ -230,3 +235,18 @@ class Planner:
                         results.append((structure.words, structure.ms, ms))
             facts += memory.outcomes(results, where, line.cls)
         return facts
+
+
+def quick_build_first(steps: list[Step]) -> list[Step]:
+    """The steps of a line's plan as it begins: where nvcc needs its 40 s for the first one, the first of another
+    structure that builds in seconds, and that the model does not expect to be WORSE times as slow, is tried meanwhile.
+    (`Planner.upcoming` names the slow one, so it is being built.)"""
+
+    def quick(step: Step) -> bool:
+        return build_cost.cost(step.structure.base, step.structure.backend) < LIGHT
+
+    if not steps or quick(steps[0]):
+        return steps
+    most = WORSE * steps[0].structure.ms
+    place = next((i for i, s in enumerate(steps) if quick(s) and s.structure.ms <= most), 0)
+    return [steps[place], *steps[:place], *steps[place + 1 :]]

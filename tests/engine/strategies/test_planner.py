@@ -86,6 +86,22 @@ def test_the_slow_builds_are_announced_before_their_turn():
     assert backends[0] == "cpp" and backends == sorted(backends)  # cpp, then cute, however many of each
 
 
+@pytest.mark.parametrize(
+    ("rows", "left", "first"),
+    [
+        (512, 12, "cute"),  # expected to be 1.2 times as slow as what nvcc builds meanwhile
+        (128, 12, "cpp"),  # twice as slow
+        (512, 1, "cpp"),  # one trial is for the best
+    ],
+)
+def test_while_nvcc_builds_the_best_another_structure_is_tried_unless_it_is_much_worse(rows, left, first):
+    graph = linear([("relu", {})], rows=rows, k=8192, n=8192)
+    built = planner(graph, ("tf32",), "measured").upcoming(State())[0]
+    assert built.backend == "cpp"
+    assert planner(graph, ("tf32",), "measured").next(State((), left)).backend == first
+    assert built.text in [p.text for p in search(planner(graph, ("tf32",), "measured"), 2)]
+
+
 def test_refinement_starts_from_the_best_measured_not_the_best_predicted():
     strategy = planner(classes=("f16",))
     favourite = search(strategy, 4)[3].text
