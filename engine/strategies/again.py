@@ -48,8 +48,8 @@ class Options(Base):
     @field_validator("candidates")
     @classmethod
     def _short(cls, value: list[Recorded]) -> list[Recorded]:
-        if sum(len(one.text) for one in value) > MOST_TEXT:
-            raise ValueError("the candidates are too long")
+        if (long := sum(len(one.text) for one in value)) > MOST_TEXT:
+            raise ValueError(f"their texts have {long:,} characters together; at most {MOST_TEXT:,} are taken")
         return value
 
     def logged(self) -> dict[str, Any]:
