@@ -75,6 +75,10 @@ def compare(
         texts = (r.get("lesson", "") for r in others if (r["skill"], r["seed"]) == (cell.skill, cell.seed))
         return "".join(texts) if source else ""
 
+    for one in request.arms if request.device.startswith("modelled") else ():
+        if one.writes_kernels:
+            why = f"{request.device} predicts programs only, so none of its results has a time"
+            say(f"note: {one.name} writes raw kernels; {why}; write {one.strategy}:form=program, or --device cuda")
     say(f"{many} of {total} sessions to play" + (f"; {out} goes on" if many < total else ""))
     store = out.with_name(f"{out.name}.verified.jsonl") if out is not None else None
     try:

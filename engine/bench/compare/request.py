@@ -40,6 +40,12 @@ class Arm:
     def asks(self) -> bool:
         return registry.available()[self.strategy].asks
 
+    @property
+    def writes_kernels(self) -> bool:
+        """Return True if its proposals are raw kernels, of which a modelled device knows no time."""
+        form = registry.available()[self.strategy].Options.model_fields.get("form")
+        return form is not None and self.options.get("form", form.default) == "kernel"
+
     def to_json(self) -> dict[str, Any]:
         return {"name": self.name, "strategy": self.strategy, "options": dict(self.options), "memory": self.memory}
 

@@ -227,6 +227,18 @@ def test_a_request_with_which_nothing_can_be_compared_says_what_to_write(folder,
 
 
 @pytest.mark.skipif(Path("/dev/nvidiactl").exists(), reason="there is a GPU")
+def test_an_arm_that_writes_raw_kernels_is_told_that_a_prediction_has_no_time_for_them(folder, monkeypatch):
+    monkeypatch.setattr(command, "_play", lambda *args: None)
+    arms = tuple(map(arm, ("cutegen", "cutegen:form=program", "flat", "planner")))
+    for device, notes in (("modelled:h200", ["cutegen"]), ("cuda", [])):
+        monkeypatch.setattr(command, "about_of", lambda request, settings: {})
+        lines = []
+        command.compare(Request(arms, ("one",), device=device, folder=folder), None, None, 1, lines.append)
+        spoken = [line for line in lines if line.startswith("note: ")]
+        assert [line.split()[1] for line in spoken] == notes
+        assert all("cutegen:form=program" in line for line in spoken)
+
+
 def test_without_a_gpu_the_command_says_so_in_one_sentence():
     parser = argparse.ArgumentParser()
     arguments.add(parser)
