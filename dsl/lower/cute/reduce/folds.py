@@ -36,9 +36,15 @@ class {name}:
 
     @staticmethod
     def fold(state, vectors, live=None):
-        for i, vector in enumerate(vectors):
-            for lane, value in enumerate(chosen(live and live[i], vector, {neutral})):
-                state[lane] = {step}
+        # By halves before they join the state: the rounding of a long sum grows with the chunks, not the elements.
+        values = [chosen(live and live[i], vector, {neutral}) for i, vector in enumerate(vectors)]
+        while len(values) > 1:
+            pairs = [
+                [{name}.merge((a,), (b,))[0] for a, b in zip(*two)] for two in zip(values[::2], values[1::2])
+            ]
+            values = pairs + values[2 * len(pairs):]
+        for lane, value in enumerate(values[0]):
+            state[lane] = {name}.merge((state[lane],), (value,))[0]
 
     @staticmethod
     def scalars(state):
@@ -52,44 +58,16 @@ class {name}:
         return ({merge},)
 '''
 
-_SUM = '''\
-class Sum:
-    """A sum in f32: one partial sum a lane. The elements of a chunk are added by halves before they join it, so that
-    the rounding of a long sum grows with the chunks and not with the elements."""
-
-    NUMBERS = (Float32,)
-
-    @staticmethod
-    def start(width):
-        return registers(width, 0.0)
-
-    @staticmethod
-    def fold(state, vectors, live=None):
-        values = [chosen(live and live[i], vector, 0.0) for i, vector in enumerate(vectors)]
-        while len(values) > 1:
-            pairs = [[a + b for a, b in zip(one, other)] for one, other in zip(values[::2], values[1::2])]
-            values = pairs + values[2 * len(pairs):]
-        for lane, value in enumerate(values[0]):
-            state[lane] = state[lane] + value
-
-    @staticmethod
-    def scalars(state):
-        total = (state[0],)
-        for lane in range(1, cute.size(state)):
-            total = Sum.merge(total, (state[lane],))
-        return total
-
-    @staticmethod
-    def merge(a, b):
-        return (a[0] + b[0],)
-'''
+_SUM = _LANEWISE.format(
+    name="Sum", doc="A sum in f32: one partial sum a lane.", neutral="0.0", merge="a[0] + b[0]",
+)  # fmt: skip
 _MAX = _LANEWISE.format(
     name="Max", doc="The greatest; NaN where there is one.", neutral="-Float32.inf",
-    step="cute.arch.fmax(state[lane], value, nan=True)", merge="cute.arch.fmax(a[0], b[0], nan=True)",
+    merge="cute.arch.fmax(a[0], b[0], nan=True)",
 )  # fmt: skip
 _MIN = _LANEWISE.format(
     name="Min", doc="The least; NaN where there is one.", neutral="Float32.inf",
-    step="cute.arch.fmin(state[lane], value, nan=True)", merge="cute.arch.fmin(a[0], b[0], nan=True)",
+    merge="cute.arch.fmin(a[0], b[0], nan=True)",
 )  # fmt: skip
 
 _LOGSUMEXP = '''\
