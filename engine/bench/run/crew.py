@@ -6,6 +6,7 @@ on Python 3.11 and 3.12 an interrupted join takes the thread for ended (bpo-4527
 
 from __future__ import annotations
 
+import sys
 import threading
 from collections.abc import Callable
 from typing import Any
@@ -26,6 +27,8 @@ class Crew:
         def run() -> None:
             try:
                 work(*args)
+            except BaseException:  # reported first: a process may leave once all have ended
+                threading.excepthook(threading.ExceptHookArgs((*sys.exc_info(), threading.current_thread())))
             finally:
                 end.set()
 

@@ -35,10 +35,16 @@ def test_an_interrupt_that_another_thread_was_handed_ends_the_wait_and_the_next_
     assert ended == [1]
 
 
-def test_a_thread_that_raises_has_ended(monkeypatch):
+def test_what_a_thread_raises_is_reported_before_the_wait_ends(monkeypatch):
     raised = []
-    monkeypatch.setattr(threading, "excepthook", lambda args: raised.append(args.exc_value))
+
+    def hook(args):
+        time.sleep(0.2)  # a slow report, which the wait includes
+        raised.append((args.thread.name, args.exc_value))
+
+    monkeypatch.setattr(threading, "excepthook", hook)
     crew = Crew()
-    crew.start(lambda: 1 / 0)
+    crew.start(lambda: 1 / 0, name="one")
     crew.wait()
-    assert isinstance(raised[0], ZeroDivisionError)
+    ((name, error),) = raised
+    assert name == "one" and isinstance(error, ZeroDivisionError)
