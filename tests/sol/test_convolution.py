@@ -109,3 +109,23 @@ def test_a_device_without_wgmma_is_priced_as_a_product():
     p = program(L1_55)
     other = load("a100-80gb")
     assert collective_time(p, stage_of(p), other).ms > 1.5 * priced(L1_55).ms
+
+
+DIRECT = """program p(x: f32[{x}], w: f32[{w}]) -> f32[{y}] {{
+  y = {op}(x, w) {{ {more} groups 4 compute f32 store f32 }}
+  return y
+}}"""
+# KernelBench's L1/72 and L1/75, of which each position of the window was tried for each result: one H100, 2026-11-28.
+GATHERED = [
+    ("8, 32, 12, 24, 48", "32, 8, 3, 5, 7", "8, 32, 24, 48, 96", "conv_transpose3d",
+     "stride 2x2x2 padding 1x2x3 output_padding 1x1x1", 2.952),
+    ("16, 32, 128, 256", "32, 16, 3, 5", "16, 64, 257, 766", "conv_transpose2d",
+     "stride 2x3 padding 1x2 dilation 2x1", 2.046),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("x", "w", "y", "op", "more", "ms"), GATHERED)
+def test_a_strided_transposed_convolution_without_tensor_cores_is_expected_to_be_slow(x, w, y, op, more, ms):
+    checked = check(DIRECT.format(x=x, w=w, y=y, op=op, more=more))
+    assert checked.ok, checked.diagnostics
+    assert abs(log(predict(checked.program, load("h100-sxm")).ms / ms)) < 0.25

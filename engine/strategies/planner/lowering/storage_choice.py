@@ -31,7 +31,9 @@ def direct(draft: Convolution, element: DType) -> bool:
         return False
     inner, outer = draft.channels
     step = 128 // element.bits
-    return inner <= FEW or bool(inner % step or outer % step)
+    # On the CUDA cores a transposed convolution tries every position of its window for every result.
+    gathers = draft.transposed and prod(draft.stride) > 1
+    return (inner <= FEW and not gathers) or bool(inner % step or outer % step)
 
 
 def as_it_lies(draft: Convolution, dtype: str) -> bool:
