@@ -16,7 +16,7 @@ from dsl.axes import parts_read
 from dsl.functions import EVERY
 from dsl.lower.plan.buffers import aliases
 from dsl.printer import word_of
-from dsl.rules import legal, normalized
+from dsl.rules import across, legal, normalized
 from sol.hardware import Hardware
 from sol.model.attention import attention_time
 from sol.model.convolution import convolution_time, implicit
@@ -29,6 +29,7 @@ from sol.model.tiles import GAP_MS, LAUNCH_MS, Product, TileTime, Tiling, tile_t
 # Vector FLOPs per element for normalising a product's rows in its registers: 32768 x 1024 x 4096 in tf32 took 0.843 ms
 # with the cooperative schedule, where nothing hides this work, and 0.743 ms with pingpong.
 IN_REGISTERS_FLOPS = 100.0
+FOLD_FLOPS = 10.0  # the same for what folds a convolution's channels; not fitted yet
 
 # Factor on the output traffic of a transposed convolution with a stride in `cpp`: each phase writes every second pixel,
 # so it fills only parts of sectors. L2/2 and L2/26 in tf32 took 1.0 and 0.9 ms longer than whole rows would.
@@ -107,12 +108,16 @@ def product_of(program: ir.Program, stage: ir.Collective) -> Product:
         shared = len(types[stage.b.name].shape) == 2 and shape.l > 1
     full = float(shape.l * shape.m * shape.n)
     flops, special, extra = _epilogue_cost(stage, program, full)
-    norm = normalized_with(program, stage)
+    norm = joined_with(program, stage)
     if norm is not None:
         more = _epilogue_cost(norm, program, full)
-        flops, special, extra = flops + IN_REGISTERS_FLOPS + more[0], special + more[1], extra + more[2]
+        share = norm.type.elements / stage.type.elements
+        own = IN_REGISTERS_FLOPS if isinstance(stage, ir.Gemm) else FOLD_FLOPS
+        flops, special, extra = flops + own + share * more[0], special + share * more[1], extra + share * more[2]
     out = stored.bits / 8
-    if stage.type is not None and stage.type.elements != full:  # a reduction, pairs, a transposed convolution's sum
+    if norm is not None and isinstance(stage, ir.Conv):
+        out = norm.type.bytes / full
+    elif stage.type is not None and stage.type.elements != full:  # a reduction, pairs, a transposed convolution's sum
         out = stage.type.bytes / full
     again, run = 1.0, 0
     if isinstance(stage, ir.Conv):
@@ -140,24 +145,30 @@ def product_of(program: ir.Program, stage: ir.Collective) -> Product:
     )
 
 
-def normalized_with(program: ir.Program, stage: ir.Stage) -> ir.Normalize | None:
-    """The normalize that runs in this product's registers (dsl.rules.normalized), or None. Only `cpp` builds it,
-    and only in tf32: `cute` takes the other types. While the tile is open, the normalize that could run there."""
+def joined_with(program: ir.Program, stage: ir.Stage) -> ir.Normalize | ir.Reduce | None:
+    """The stage that runs in the registers of this product or convolution, or None: a normalize of a product's rows
+    (dsl.rules.normalized), which only `cpp` builds, and only in tf32; what folds a convolution's channels
+    (dsl.rules.across), which only `cute` builds. While the tile is open, the stage that could run there."""
+    c = stage.config if isinstance(stage, ir.Collective) else ir.Config()
+    open_, types = not (c.tile and c.schedule), legal.types_of(program)
+    if isinstance(stage, ir.Conv):
+        if types[stage.x.name].layout != ir.NHWC or not (open_ or across.fits(stage, c)):
+            return None
+        return across.reader(program, stage)
     if not isinstance(stage, ir.Gemm) or program.arch not in (None, "sm_90a"):
         return None
     width = normalized.group(program, stage)
-    if not width or legal.compute_of(stage, legal.types_of(program)) is not ir.DType.TF32:
+    if not width or legal.compute_of(stage, types) is not ir.DType.TF32:
         return None
-    c = stage.config
-    if c.tile and c.schedule and not normalized.fits(c, width):
+    if not (open_ or normalized.fits(c, width)):
         return None
     return next(s for s in program.stages if stage.name in ir.reads(s))
 
 
-def alone_ms(program: ir.Program, stage: ir.Gemm, config: ir.Config, hw: Hardware) -> float:
-    """The time of the normalize after a product if this configuration runs it as a separate kernel, else 0."""
-    norm = normalized_with(program, stage)
-    if norm is None or normalized_with(program, replace(stage, config=config)) is not None:
+def alone_ms(program: ir.Program, stage: ir.Gemm | ir.Conv, config: ir.Config, hw: Hardware) -> float:
+    """The time of what could run in a stage's registers if this configuration runs it as a separate kernel, else 0."""
+    norm = joined_with(program, stage)
+    if norm is None or joined_with(program, replace(stage, config=config)) is not None:
         return 0.0
     return _own(program, norm, hw).ms
 
@@ -321,8 +332,9 @@ def _stage(program: ir.Program, stage: ir.Stage, hw: Hardware, free: Collection[
         return _product(program, stage, hw)
     if isinstance(stage, ir.Attention):
         return attention_time(program, stage, hw)
-    source = next((s for s in program.stages if isinstance(stage, ir.Normalize) and s.name == stage.x.name), None)
-    if source is not None and normalized_with(program, source) is stage:
+    folds = isinstance(stage, ir.Normalize | ir.Reduce)
+    source = next((s for s in program.stages if folds and s.name == stage.x.name), None)
+    if source is not None and joined_with(program, source) is stage:
         return StageTime(stage.name, word_of(stage), 0.0, "launch", {}, note=f"in the registers of {source.name}")
     return _own(program, stage, hw)
 

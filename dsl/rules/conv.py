@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from dsl.ir import Config, DType
+from dsl.ir import Config, Conv, DType
 from dsl.rules import sm90
 from dsl.rules.problem import SCHEDULES, Objection, Problem, dims, kib, swizzle
 
@@ -20,6 +20,7 @@ CUTE_STAGES = 12
 # with two warp groups, which already spill with 160 accumulators: in all 20 of the suite's trials on an H200 a 256x160
 # tile took 1.9 to 14.6 times as long as the best tile.
 CUTE_ACCUMULATORS = {"pingpong": 191, "cooperative": 144}
+MOST_PHASES, MOST_ROWS = 4, 512  # most phases of a tile, and pixels in all of them, that the staging buffer holds
 MULTIPROCESSOR = 233_472  # bytes of shared memory of an H100's or H200's SM; the system takes 1 KiB of it a block
 
 
@@ -76,6 +77,14 @@ def cute(p: Problem, c: Config) -> Iterator[Objection]:
         message = f"tile needs {total:,} bytes of shared memory; {p.arch.name} gives a block {p.arch.smem_block:,}"
         note = f"mainloop {stages} stages x {kib(stage_bytes(p, c.tile))} + results {kib(CUTE_STAGED)}"
         yield Objection("E204", "tile", message, (note,))
+
+
+def phases_of(stage: Conv, pixels: int = 128, columns: int | None = None) -> int:
+    """The number of phases along w of a transposed convolution that share a tile of `cute`; `columns` None means any
+    number of columns."""
+    phases = stage.stride[-1] if stage.transposed else 1
+    fits = columns is None or columns % (8 * phases) == 0
+    return phases if phases <= MOST_PHASES and phases * pixels <= MOST_ROWS and fits else 1
 
 
 def cute_holds(tile: tuple[int, int, int], schedule: str) -> bool:

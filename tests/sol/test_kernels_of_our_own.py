@@ -52,3 +52,20 @@ def test_a_norm_in_a_product_s_registers_takes_no_pass_of_its_own():
     )
     assert together.stages[1].ms == 0.0 and "registers of y" in together.stages[1].note
     assert apart.stages[1].ms > 0.1 and together.ms < apart.ms
+
+
+def test_a_fold_of_channels_in_a_convolution_s_registers_moves_neither_the_sums_out_nor_in():
+    text = """program p(x: f16[64, 64, 130, 130], w: f16[128, 64, 3, 3]) -> f32[64, 128, 128] {{
+      xt = transform(x) {{ layout nhwc }}
+      wt = transform(w) {{ layout nhwc }}
+      h = conv2d(xt, wt) {{ compute f16 tile {tile} store f32 }}
+      y = reduce(h) {{ op min over c store f32 }}
+      return y
+    }}"""
+    together, apart = (
+        predict(resolve(check(text.format(tile=t)).program), H200)
+        for t in ("128x128x64  schedule pingpong", "128x64x64  schedule pingpong")
+    )
+    assert together.stages[3].ms == 0.0 and "registers of h" in together.stages[3].note
+    sums_ms = 64 * 128 * 128 * 128 * 4 / H200.copy_rate * 1e3
+    assert apart.stages[3].ms > 0.8 * sums_ms and together.ms < apart.ms - sums_ms

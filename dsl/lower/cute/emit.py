@@ -7,12 +7,14 @@ table).
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from dsl.guard import rescue
 from dsl.ir import Gemm, GroupedGemm, Program, Stage, TensorType, Transform
 from dsl.lower import Refusal, Source
 from dsl.lower.cute import parts
+from dsl.lower.cute.conv.across import AcrossConv, fused
 from dsl.lower.cute.generated_kernels import FLAG
 from dsl.lower.cute.guarded import plan_rescue
 from dsl.lower.cute.names import names_of, renamed
@@ -23,6 +25,7 @@ from dsl.printer import digest, to_text
 
 _CAPABILITY = {"sm_90a": "sm_90"}
 _WIDTH = 118
+_Joined = Callable[[Program], Program]
 
 
 def lower(program: Program) -> Source:
@@ -42,11 +45,12 @@ def lower(program: Program) -> Source:
     second = rescue(program) if program.guard else None
     others = {n: _beside(n, types) for n in written_by(second)} if second else {}
     names = names_of([*types, *others.values()], own)
-    pipes = [_pipe(program, names, plan_stage)]
+    pipes = [_pipe(program, names, plan_stage, fused)]
     if second:
         theirs = {**{p.name: names[p.name] for p in program.params}, **{n: names[o] for n, o in others.items()}}
         pipes.append(_pipe(second, theirs, plan_rescue))
-    program_text = to_text(program)
+    program_text, namespace = to_text(program), f"uc_{digest(program)}"
+    program = pipes[0].program  # one kernel may compute two stages
     plans = [plan for pipe in pipes for plan in pipe.plans.values()]
     out = Text()
     _docstring(out, program, program_text)
@@ -67,7 +71,7 @@ def lower(program: Program) -> Source:
     out.gap(2)
     _load(out, program, pipes)
     text = out.text()
-    return Source("cute", "python", text, text, f"uc_{digest(program)}", _line_map(program_text, out))
+    return Source("cute", "python", text, text, namespace, _line_map(program_text, out))
 
 
 @dataclass(frozen=True)
@@ -90,8 +94,9 @@ class _Pipe:
         return [(f"{names[n]}_{s.suffix}", TensorType(s.dtype, s.shape)) for n, p in plans.items() for s in p.scratch]
 
 
-def _pipe(program: Program, names: dict[str, str], planned) -> _Pipe:
-    plain, buffers = renamed(program, names), plan_buffers(program)
+def _pipe(program: Program, names: dict[str, str], planned, joined: _Joined = lambda p: p) -> _Pipe:
+    plain, program = joined(renamed(program, names)), joined(program)
+    buffers = plan_buffers(program)
     plans = {
         stage.name: planned(plain, one)
         for stage, one in zip(program.stages, plain.stages, strict=True)
@@ -123,7 +128,13 @@ def _section(out: Text, title: str, stage: Stage, pipe: _Pipe, mark: tuple[str, 
     else:
         out.gap()
         _definition(out, stage, pipe.plans[stage.name], pipe.names[stage.name])
-    out.span(mark, first)
+    for owner in _owners(stage, mark[0]):
+        out.span((owner, mark[1]), first)
+
+
+def _owners(stage: Stage, name: str) -> tuple[str, ...]:
+    """The stages of the program's text that one of the module computes."""
+    return (name, stage.product) if name and isinstance(stage, AcrossConv) else (name,)
 
 
 def _results(program: Program) -> None:
@@ -218,7 +229,8 @@ def _tensors(out: Text, program: Program, pipes: list[_Pipe]) -> None:
 
 
 def _definition(out: Text, stage: Stage, plan: StagePlan, name: str) -> None:
-    plan.text.marks = {(stage.name, clause): ranges for (_, clause), ranges in plan.text.marks.items()}
+    owners, marks = _owners(stage, stage.name), plan.text.marks.items()
+    plan.text.marks = {(owner, clause): ranges for (_, clause), ranges in marks for owner in owners}
     out.include(plan.text)
     out.gap(2)
     out.add(f"def {name}_operands(t):")

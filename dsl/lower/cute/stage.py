@@ -135,7 +135,7 @@ def types_of(program: Program) -> dict[str, TensorType | None]:
 
 def plan_stage(program: Program, stage: Stage) -> StagePlan:
     """The plan of the first module that takes the stage. Raises Refusal."""
-    for name in LOWERINGS.get(type(stage), ()):
+    for name in next((names for kind, names in LOWERINGS.items() if isinstance(stage, kind)), ()):
         try:
             module = import_module(f"dsl.lower.cute.{name}")
         except ModuleNotFoundError as missing:

@@ -22,9 +22,9 @@ from math import gcd, prod
 
 from dsl.ir import Conv, Load, TensorType
 from dsl.lower import Refusal
+from dsl.rules.conv import phases_of
 
 SPATIAL = ("w", "h", "d")
-MOST_PHASES, MOST_ROWS = 4, 512  # most phases of a tile, and pixels in all of them, that the staging buffer holds
 FAR = 2**20  # a pixel index outside every image
 
 
@@ -81,13 +81,6 @@ def launches_of(stage: Conv, x: TensorType, w: TensorType, y: TensorType, reads,
     if stage.transposed:
         return _transposed(stage, x, w, y, reads, phases_of(stage, *tile[:2]))
     return [_forward(stage, x, w, y, reads)]
-
-
-def phases_of(stage: Conv, pixels: int = 128, columns: int | None = None) -> int:
-    """The number of phases along w that share a tile; `columns` None means any number of columns."""
-    phases = stage.stride[-1] if stage.transposed else 1
-    fits = columns is None or columns % (8 * phases) == 0
-    return phases if phases <= MOST_PHASES and phases * pixels <= MOST_ROWS and fits else 1
 
 
 def three(values, fill: int) -> tuple[int, int, int]:
@@ -218,4 +211,4 @@ def _phase(strides: tuple[int, ...], p: tuple[int, int, int], apart: tuple[int, 
             *(s * n for s, n in zip(space, apart, strict=True)))  # fmt: skip
 
 
-__all__ = ["Axis", "Launch", "launches_of", "phases_of", "read_strides", "three"]
+__all__ = ["Axis", "Launch", "launches_of", "read_strides", "three"]

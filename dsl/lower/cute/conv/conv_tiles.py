@@ -13,7 +13,7 @@ from math import prod
 
 from dsl.ir import Conv, TensorType
 from dsl.lower import Refusal
-from dsl.lower.cute.conv.conv_launches import phases_of
+from dsl.rules.conv import phases_of
 
 MULTIPROCESSOR = 233_472  # bytes of shared memory of an H100's or H200's SM; the system takes 1 KiB of it a block
 BLOCK = 232_448  # most bytes of shared memory of one block

@@ -12,6 +12,7 @@ from dsl.ir import NHWC, Call, Conv, DType, Expr, Load, Program, TensorType, inl
 from dsl.lower import Refusal
 from dsl.lower.cute import expression
 from dsl.lower.cute.conv import conv_text
+from dsl.lower.cute.conv.across import ACROSS, AcrossConv, stored
 from dsl.lower.cute.conv.conv_launches import Launch, launches_of, read_strides
 from dsl.lower.cute.conv.conv_store import WATCHED
 from dsl.lower.cute.conv.conv_tiles import Tiling, boxes, tile_of, tiling
@@ -25,20 +26,23 @@ _TAKEN = ("acc", "cute", "cutlass", "Float32", "fmax", "fmin", "rcp_approx", "se
 def plan(program: Program, stage: Conv) -> StagePlan:
     """The plan of a tensor-core convolution. Raises Refusal."""
     types = types_of(program)
-    x, w, y = types[stage.x.name], types[stage.w.name], stage.type
+    folds = isinstance(stage, AcrossConv)
+    x, w, y = types[stage.x.name], types[stage.w.name], stage.sums if folds else stage.type
     _refuse(stage, x, w, y)
     outs = (stage.name, *(a.name for a in stage.also))
-    exprs = (stage.epilogue, *(a.expr for a in stage.also))
+    exprs = stage.exprs if folds else (stage.epilogue, *(a.expr for a in stage.also))
     reads_of = tuple(dict.fromkeys(load for e in exprs for load in loads(inlined(stage, e))))
-    reads = tuple(read_strides(load, types[load.name], y) for load in reads_of)
+    seen = (*reads_of, stage.result()) if folds else reads_of
+    reads = tuple(read_strides(load, types[load.name], y) for load in seen)
     launches = launches_of(stage, x, w, y, reads, tile_of(stage, y))
+    launches = stored(launches) if folds else launches
     tile = tiling(stage, y, [(launch.run, launch.taps) for launch in launches])
     out = Text()
     imports = _epilogue(out, stage, exprs, reads_of)
     out.gap(2)
     name = stage.name.upper()
     for number, launch in enumerate(launches):
-        kind = "WatchedKernel" if watched_results(program, stage) else "ConvKernel"
+        kind = "AcrossKernel" if folds else "WatchedKernel" if watched_results(program, stage) else "ConvKernel"
         for text, *marks in _kernel(stage, w, y, launch, tile, number, kind):
             out.add(text, *(("", mark) for mark in marks))
     out.gap(2)
@@ -49,9 +53,9 @@ def plan(program: Program, stage: Conv) -> StagePlan:
     for number in range(len(launches)):
         out.add(f"    {name}_{number}.launch(x, w, {_tuple(results)}, {_tuple(values)}, stream)")
     out.gap(2)
-    whole = [conv_text.VERSION, *([WATCHED] if watches else []), *out.lines]
+    whole = [conv_text.VERSION, *([WATCHED] if watches else []), *([ACROSS] if folds else []), *out.lines]
     version = hashlib.sha256("\n".join(whole).encode()).hexdigest()[:16]
-    dtypes = [CUTE[t.dtype] for t in (x, w, *([y] * len(outs)), *(types[f.name] for f in reads_of))]
+    dtypes = [CUTE[t.dtype] for t in (x, w, *([stage.type] * len(outs)), *(types[f.name] for f in reads_of))]
     dtypes += [CUTE[DType.I32]] * len(watches)
     dtype_list = ", ".join(f"cutlass.{d}" for d in dtypes)
     aligned = 2 + len(outs)
@@ -59,6 +63,7 @@ def plan(program: Program, stage: Conv) -> StagePlan:
     out.add(text, ("", "compute"), ("", "store"))
     tensors = (stage.x.name, stage.w.name, *outs, *(f.name for f in reads_of), *watches)
     parts = (Part(conv_text.CONV, 30), *((Part(WATCH, 35), Part(WATCHED, 36)) if watches else ()))
+    parts += (Part(ACROSS, 37),) if folds else ()
     imports |= {("cutlass", name) for name in ("Int32", "Uint32") if watches}
     return StagePlan(
         out,
@@ -177,7 +182,8 @@ def _kernel(stage: Conv, w: TensorType, y: TensorType, launch: Launch, tile: Til
     last = launch.strides[2] == 1
     box = boxes(tile.pixels, launch.out, last)
     block, parts = tile.run_box(launch.run, launch.taps)
-    part = tile.part(tile.n // launch.phases, launch.phases, last, y.dtype.bits)
+    dtype = stage.type.dtype
+    part = tile.part(tile.n // launch.phases, launch.phases, last, dtype.bits)
     yield (f"{stage.name.upper()}_{number} = {kind}(",)
     yield (f"    {stage.name}_epilogue,",)
     yield f"    box={box}, tile_n={tile.n}, run_box={block}, parts={parts},", "tile"
@@ -185,11 +191,13 @@ def _kernel(stage: Conv, w: TensorType, y: TensorType, launch: Launch, tile: Til
     yield f"    warp_groups={tile.warp_groups}, resident={tile.resident}, grid={tile.grid},  # {resident}", "schedule"
     yield f"    stages={tile.stages},", "stages"
     yield f"    axes=({', '.join(a.text() for a in launch.axes)}),", "stride", "padding", "dilation"
+    if isinstance(stage, AcrossConv):
+        yield (f'    fold="{stage.reader.op}",',)
     yield f"    run={launch.run}, channels={channels}, groups={stage.groups}, images={y.shape[0]},", "groups"
     yield (f"    w_along_c={not stage.transposed}, w_view=({extents}, {strides}),",)
     yield f"    views={launch.views},", "stride"
     yield f"    remainders={launch.remainders}, void={launch.void}, seen={launch.seen},", "stride"
-    yield (f"    out={launch.out}, width={launch.width}, part={part}, vector={_vector(tile, launch, box, y.dtype)},",)
+    yield (f"    out={launch.out}, width={launch.width}, part={part}, vector={_vector(tile, launch, box, dtype)},",)
     yield f"    strides={launch.strides},", "store"
     yield f"    reads={launch.reads},", "epilogue"
     yield (")",)

@@ -15,7 +15,7 @@ from itertools import product
 
 from dsl.ir import Collective, Config, DType, Gemm, GemmShape, Program, Scheduler
 from dsl.rules import legal
-from sol.attainable import alone_ms, collective_time, normalized_with, product_of
+from sol.attainable import alone_ms, collective_time, joined_with, product_of
 from sol.hardware import Hardware
 from sol.model.tiles import Product, TileTime, Tiling, tiles_of
 
@@ -47,12 +47,14 @@ def rank(program: Program, stage: Collective, hw: Hardware, backend: str) -> lis
     """Every legal configuration of the stage for a back end, fastest by the model first. Clauses that the stage's
     configuration fixes stay."""
     problem = legal.program_problem(program, stage)
-    priced, normed = product_of(program, stage), normalized_with(program, stage)
+    priced, normed = product_of(program, stage), joined_with(program, stage)
     advice = {a[:2] for a in heuristics(problem.shape, problem.compute)} if isinstance(stage, Gemm) else set()
     out = []
     for config in _enumerate(problem, stage.config, priced, hw.sms, backend):
-        time = collective_time(program, replace(stage, config=config), hw, priced)
-        if normed is not None:
+        one = replace(stage, config=config)
+        apart = normed is not None and joined_with(program, one) is None
+        time = collective_time(program, one, hw, product_of(program, one) if apart else priced)
+        if apart:
             time = replace(time, ms=time.ms + alone_ms(program, stage, config, hw))
         advised = bool(advice) and (config.tile[:2], config.cluster[:2]) in advice
         out.append(Ranked(config, time, advised))

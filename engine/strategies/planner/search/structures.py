@@ -26,7 +26,7 @@ from engine.strategies.planner.lowering.pipeline import program
 from engine.strategies.planner.lowering.storage_choice import as_it_lies
 from engine.strategies.planner.search import candidates
 from engine.strategies.planner.search.candidates import Ranked
-from sol.attainable import Attainable, normalized_with, predict, product_of
+from sol.attainable import Attainable, joined_with, predict, product_of
 from sol.hardware import Hardware
 
 MOST = 4  # structures per class
@@ -184,7 +184,7 @@ def _ranked_alike(s: Structure, x: Gemm | Conv) -> tuple:
     if isinstance(x, Conv):
         types = [s.base.type_of(o.name) for o in x.operands]
         key += (*types, x.type, x.stride, x.padding, x.dilation, x.groups, x.transposed)
-    norm = normalized_with(s.base, x)  # its time depends on more than the product
+    norm = joined_with(s.base, x)  # its time depends on more than the product
     return key if norm is None else (*key, norm, s.base)
 
 

@@ -89,6 +89,19 @@ WATCHED = """program p(x: f32[200, 136], w: f32[136, 136], i: f32[1, 64, 9, 9], 
 }"""
 
 
+FOLDED = """program p(x: f16[1, 64, 18, 18], w: f16[72, 64, 3, 3], u: f16[64, 24, 3, 3])
+    -> (f32[1, 16, 16], f16[1, 24, 37, 37]) {
+  xh = transform(x) { layout nhwc }
+  wh = transform(w) { layout nhwc }
+  uh = transform(u) { layout nhwc }
+  h = conv2d(xh, wh) { tile 128x80x64 store f32 }
+  y = reduce(h) { op logsumexp over c store f32 }
+  g = conv_transpose2d(xh, uh) { stride 2x2 tile 128x48x64 store f32 }
+  z = normalize(g) { op softmax over c store f16 nchw }
+  return y, z
+}"""
+
+
 @pytest.fixture(scope="module")
 def texts():
     """The generated text of everything that is compiled here, by name."""
@@ -96,7 +109,7 @@ def texts():
         name: f"program p({signature}) -> {results} {{\n  y = {call} {{ {clauses} }}\n  return {returned}\n}}"
         for name, (signature, results, call, clauses, returned) in PROGRAMS.items()
     }
-    asked = kinds | {name: OWN[name] for name in OWN_BUILT} | {"watched": WATCHED}
+    asked = kinds | {name: OWN[name] for name in OWN_BUILT} | {"watched": WATCHED, "folded": FOLDED}
     return {name: lower(programs.program(text)).text for name, text in asked.items()}
 
 
@@ -137,3 +150,9 @@ def test_epilogues_that_look_at_what_they_store_compile(texts, failures):
     text = texts["watched"]
     assert '"watched": Watched("watched", ragged=True)' in text and "G_0 = WatchedKernel(" in text
     assert not failures["watched"], failures["watched"]
+
+
+@pytest.mark.toolchain
+def test_convolutions_that_fold_their_channels_compile(texts, failures):
+    assert "Y_0 = AcrossKernel(" in texts["folded"] and "Z_1 = AcrossKernel(" in texts["folded"]
+    assert not failures["folded"], failures["folded"]

@@ -43,3 +43,17 @@ def test_every_line_but_brackets_leads_somewhere(name):
     mapped = {line for line, _, _ in lower(program).line_map}
     lines = to_text(program).rstrip("\n").split("\n")
     assert mapped == {i for i, line in enumerate(lines, 1) if line.strip() not in ("}", "")}
+
+
+def test_both_stages_of_one_kernel_lead_to_it():
+    at = generated(
+        programs.program(
+            "program p(x: f16[2, 64, 10, 10], w: f16[32, 64, 3, 3]) -> f32[2, 8, 8] {\n"
+            "  xt = transform(x) { layout nhwc }\n  wt = transform(w) { layout nhwc }\n"
+            "  h = conv2d(xt, wt) { tile 128x32x64 store f32 epilogue acc * 2.0 }\n"
+            "  y = reduce(h) { op max over c store f32 epilogue relu(acc) }\n  return y\n}"
+        )
+    )
+    of_conv, of_reader = at["h = conv2d(xt, wt) {"], at["y = reduce(h) {"]
+    assert "Y_0 = AcrossKernel(" in of_conv[0] and of_conv[0] == of_reader[0]
+    assert at["epilogue acc * 2.0"] == at["epilogue relu(acc)"] and "def y_epilogue(" in at["epilogue relu(acc)"][0]
