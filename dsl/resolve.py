@@ -19,7 +19,7 @@ from dsl import guard
 from dsl.arch import DEFAULT
 from dsl.functions import REDUCTIONS
 from dsl.ir import Attention, Call, Config, Conv, DType, Gemm, Program, Scheduler, Stage
-from dsl.rules import across, legal, normalized, rowmajor
+from dsl.rules import folds, legal, normalized, rowmajor
 
 # One H200 SM at 1.755 GHz: dense tensor-core FLOP/s by precision, and its share of L2 bandwidth (bytes/s).
 _FLOPS = {
@@ -58,7 +58,7 @@ def _resolve(program: Program, s: Stage, backends: tuple[str, ...], sm_count: in
     if not legal.configured(s, types):
         return replace(s, config=replace(s.config, compute=DType.F32)) if isinstance(s, Conv) else s
     problem = legal.program_problem(program, s)
-    config = _normalized(program, s, problem, backends, sm_count) or _across(program, s, problem, backends, sm_count)
+    config = _normalized(program, s, problem, backends, sm_count) or _folded(program, s, problem, backends, sm_count)
     config = config or complete(problem, replace(s.config, backend=None), sm_count, backends)
     reduced = isinstance(s.epilogue, Call) and s.epilogue.fn in REDUCTIONS
     store = s.store if reduced else s.store or s.type.dtype
@@ -78,14 +78,15 @@ def _normalized(
     return _first(p, s.config, normalized.preferred(width) if width else (), sm_count, backends)
 
 
-def _across(program: Program, s: Stage, p: legal.Problem, backends: tuple[str, ...], sm_count: int) -> Config | None:
+def _folded(program: Program, s: Stage, p: legal.Problem, backends: tuple[str, ...], sm_count: int) -> Config | None:
     """The configuration of a convolution that is fused with what folds its channels: a tile of all channels.
 
     None if `cute` does not fuse the two, or if the author wrote the tile, schedule or scheduler.
     """
     if "cute" not in backends or not isinstance(s, Conv) or p.kind != "conv" or _written(s.config):
         return None
-    return _first(p, s.config, across.preferred(s) if across.reader(program, s) else (), sm_count, backends)
+    reader = folds.reader(program, s)
+    return _first(p, s.config, folds.preferred(s, reader) if reader else (), sm_count, backends)
 
 
 def _written(c: Config) -> bool:

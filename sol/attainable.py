@@ -16,7 +16,7 @@ from dsl.axes import parts_read
 from dsl.functions import EVERY
 from dsl.lower.plan.buffers import aliases
 from dsl.printer import word_of
-from dsl.rules import across, legal, normalized
+from dsl.rules import folds, legal, normalized
 from sol.hardware import Hardware
 from sol.model.attention import attention_time
 from sol.model.convolution import convolution_time, implicit
@@ -29,7 +29,7 @@ from sol.model.tiles import GAP_MS, LAUNCH_MS, Product, TileTime, Tiling, tile_t
 # Vector FLOPs per element for normalising a product's rows in its registers: 32768 x 1024 x 4096 in tf32 took 0.843 ms
 # with the cooperative schedule, where nothing hides this work, and 0.743 ms with pingpong.
 IN_REGISTERS_FLOPS = 100.0
-FOLD_FLOPS = 10.0  # the same for what folds a convolution's channels; not fitted yet
+FOLD_FLOPS = 10.0  # the same for what a convolution's kernel folds; not fitted yet
 
 # Factor on the output traffic of a transposed convolution with a stride in `cpp`: each phase writes every second pixel,
 # so it fills only parts of sectors. L2/2 and L2/26 in tf32 took 1.0 and 0.9 ms longer than whole rows would.
@@ -145,16 +145,15 @@ def product_of(program: ir.Program, stage: ir.Collective) -> Product:
     )
 
 
-def joined_with(program: ir.Program, stage: ir.Stage) -> ir.Normalize | ir.Reduce | None:
-    """The stage that runs in the registers of this product or convolution, or None: a normalize of a product's rows
-    (dsl.rules.normalized), which only `cpp` builds, and only in tf32; what folds a convolution's channels
-    (dsl.rules.across), which only `cute` builds. While the tile is open, the stage that could run there."""
+def joined_with(program: ir.Program, stage: ir.Stage) -> ir.Normalize | ir.Reduce | ir.Pool | None:
+    """The stage that runs in the kernel of this product or convolution, or None: a normalize of a product's rows
+    (dsl.rules.normalized), which only `cpp` builds, and only in tf32; what folds a convolution's channels or pools its
+    pixels (dsl.rules.folds), which only `cute` builds. While the tile is open, the stage that could run there."""
     c = stage.config if isinstance(stage, ir.Collective) else ir.Config()
     open_, types = not (c.tile and c.schedule), legal.types_of(program)
     if isinstance(stage, ir.Conv):
-        if types[stage.x.name].layout != ir.NHWC or not (open_ or across.fits(stage, c)):
-            return None
-        return across.reader(program, stage)
+        reader = folds.reader(program, stage) if types[stage.x.name].layout == ir.NHWC else None
+        return reader if reader is None or open_ or folds.fits(stage, c, reader) else None
     if not isinstance(stage, ir.Gemm) or program.arch not in (None, "sm_90a"):
         return None
     width = normalized.group(program, stage)
@@ -332,10 +331,10 @@ def _stage(program: ir.Program, stage: ir.Stage, hw: Hardware, free: Collection[
         return _product(program, stage, hw)
     if isinstance(stage, ir.Attention):
         return attention_time(program, stage, hw)
-    folds = isinstance(stage, ir.Normalize | ir.Reduce)
-    source = next((s for s in program.stages if folds and s.name == stage.x.name), None)
+    joins = isinstance(stage, ir.Normalize | ir.Reduce | ir.Pool)
+    source = next((s for s in program.stages if joins and s.name == stage.x.name), None)
     if source is not None and joined_with(program, source) is stage:
-        return StageTime(stage.name, word_of(stage), 0.0, "launch", {}, note=f"in the registers of {source.name}")
+        return StageTime(stage.name, word_of(stage), 0.0, "launch", {}, note=f"in the kernel of {source.name}")
     return _own(program, stage, hw)
 
 

@@ -50,7 +50,7 @@ def test_a_norm_in_a_product_s_registers_takes_no_pass_of_its_own():
         predict(resolve(check(text.format(tile=t)).program), H200)
         for t in ("128x128x32  schedule pingpong", "256x192x32  schedule cooperative")
     )
-    assert together.stages[1].ms == 0.0 and "registers of y" in together.stages[1].note
+    assert together.stages[1].ms == 0.0 and "kernel of y" in together.stages[1].note
     assert apart.stages[1].ms > 0.1 and together.ms < apart.ms
 
 
@@ -66,6 +66,21 @@ def test_a_fold_of_channels_in_a_convolution_s_registers_moves_neither_the_sums_
         predict(resolve(check(text.format(tile=t)).program), H200)
         for t in ("128x128x64  schedule pingpong", "128x64x64  schedule pingpong")
     )
-    assert together.stages[3].ms == 0.0 and "registers of h" in together.stages[3].note
+    assert together.stages[3].ms == 0.0 and "kernel of h" in together.stages[3].note
     sums_ms = 64 * 128 * 128 * 128 * 4 / H200.copy_rate * 1e3
     assert apart.stages[3].ms > 0.8 * sums_ms and together.ms < apart.ms - sums_ms
+
+
+def test_a_pool_in_a_convolution_s_kernel_reads_no_sums_from_memory():
+    text = """program p(x: f16[64, 64, 130, 130], w: f16[128, 64, 3, 3]) -> f32[64, 128, {size}, {size}] {{
+      xt = transform(x) {{ layout nhwc }}
+      wt = transform(w) {{ layout nhwc }}
+      h = conv2d(xt, wt) {{ compute f16 store f32 nchw }}
+      y = pool(h) {{ op max window {window} stride {window} store f32 nchw }}
+      return y
+    }}"""
+    together, apart = (
+        predict(resolve(check(text.format(window=w, size=n)).program), H200) for w, n in (("2x2", 64), ("3x3", 42))
+    )
+    assert together.stages[3].ms == 0.0 and "kernel of h" in together.stages[3].note
+    assert apart.stages[3].ms > 0.1 and together.ms < apart.ms - 0.1

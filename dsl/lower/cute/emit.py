@@ -14,7 +14,7 @@ from dsl.guard import rescue
 from dsl.ir import Gemm, GroupedGemm, Program, Stage, TensorType, Transform
 from dsl.lower import Refusal, Source
 from dsl.lower.cute import parts
-from dsl.lower.cute.conv.across import AcrossConv, fused
+from dsl.lower.cute.conv.folds import FoldingConv, fused
 from dsl.lower.cute.generated_kernels import FLAG
 from dsl.lower.cute.guarded import plan_rescue
 from dsl.lower.cute.names import names_of, renamed
@@ -134,7 +134,7 @@ def _section(out: Text, title: str, stage: Stage, pipe: _Pipe, mark: tuple[str, 
 
 def _owners(stage: Stage, name: str) -> tuple[str, ...]:
     """The stages of the program's text that one of the module computes."""
-    return (name, stage.product) if name and isinstance(stage, AcrossConv) else (name,)
+    return (name, stage.product) if name and isinstance(stage, FoldingConv) else (name,)
 
 
 def _results(program: Program) -> None:

@@ -69,8 +69,10 @@ class Tiling:
         return box, self.depth // box
 
 
-def boxes(pixels: int, out: tuple[int, int, int], channels_last: bool = True) -> tuple[int, int, int]:
-    """The box (w, h, d) of `pixels` pixels with the lowest cost.
+def boxes(
+    pixels: int, out: tuple[int, int, int], channels_last: bool = True, least: tuple[int, int, int] = (1, 1, 1)
+) -> tuple[int, int, int]:
+    """The box (w, h, d) of `pixels` pixels with the lowest cost, of `least` pixels along each axis.
 
     The cost counts the pixels wasted at the edges of `out` and the border that windows read again. With results that
     are contiguous along w it also counts short rows, because their ends share memory sectors with other tiles. The
@@ -82,7 +84,7 @@ def boxes(pixels: int, out: tuple[int, int, int], channels_last: bool = True) ->
         if pixels % (w * h):
             continue
         box = (w, h, pixels // (w * h))
-        if max(box) > 256:
+        if max(box) > 256 or any(b < n for b, n in zip(box, least, strict=True)):
             continue
         tiles = prod(-(-o // b) for o, b in zip(out, box, strict=True))
         around = prod(b + 2 for b, o in zip(box, out, strict=True) if o > 1)

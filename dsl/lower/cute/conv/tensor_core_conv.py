@@ -12,10 +12,10 @@ from dsl.ir import NHWC, Call, Conv, DType, Expr, Load, Program, TensorType, inl
 from dsl.lower import Refusal
 from dsl.lower.cute import expression
 from dsl.lower.cute.conv import conv_text
-from dsl.lower.cute.conv.across import ACROSS, AcrossConv, stored
-from dsl.lower.cute.conv.conv_launches import Launch, launches_of, read_strides
+from dsl.lower.cute.conv.conv_launches import Launch, launches_of, read_strides, three
 from dsl.lower.cute.conv.conv_store import WATCHED
 from dsl.lower.cute.conv.conv_tiles import Tiling, boxes, tile_of, tiling
+from dsl.lower.cute.conv.folds import FOLD, POOL, FoldingConv, stored
 from dsl.lower.cute.generated_kernels import FLAG, WATCH, watched_results
 from dsl.lower.cute.stage import CUTE, Part, StagePlan, Text, types_of
 
@@ -26,7 +26,7 @@ _TAKEN = ("acc", "cute", "cutlass", "Float32", "fmax", "fmin", "rcp_approx", "se
 def plan(program: Program, stage: Conv) -> StagePlan:
     """The plan of a tensor-core convolution. Raises Refusal."""
     types = types_of(program)
-    folds = isinstance(stage, AcrossConv)
+    folds = isinstance(stage, FoldingConv)
     x, w, y = types[stage.x.name], types[stage.w.name], stage.sums if folds else stage.type
     _refuse(stage, x, w, y)
     outs = (stage.name, *(a.name for a in stage.also))
@@ -42,8 +42,9 @@ def plan(program: Program, stage: Conv) -> StagePlan:
     out.gap(2)
     name = stage.name.upper()
     for number, launch in enumerate(launches):
-        kind = "AcrossKernel" if folds else "WatchedKernel" if watched_results(program, stage) else "ConvKernel"
-        for text, *marks in _kernel(stage, w, y, launch, tile, number, kind):
+        kind = "WatchedKernel" if watched_results(program, stage) else "ConvKernel"
+        kind = {1: "FoldKernel"}.get(prod(stage.window), "PoolKernel") if folds else kind
+        for text, *marks in _kernel(stage, w, y, launch, tile, number, kind, reads_of):
             out.add(text, *(("", mark) for mark in marks))
     out.gap(2)
     results, values = [f"out{i}" for i in range(len(outs))], [f"read{i}" for i in range(len(reads_of))]
@@ -53,7 +54,7 @@ def plan(program: Program, stage: Conv) -> StagePlan:
     for number in range(len(launches)):
         out.add(f"    {name}_{number}.launch(x, w, {_tuple(results)}, {_tuple(values)}, stream)")
     out.gap(2)
-    whole = [conv_text.VERSION, *([WATCHED] if watches else []), *([ACROSS] if folds else []), *out.lines]
+    whole = [conv_text.VERSION, *([WATCHED] if watches else []), *([FOLD, POOL] if folds else []), *out.lines]
     version = hashlib.sha256("\n".join(whole).encode()).hexdigest()[:16]
     dtypes = [CUTE[t.dtype] for t in (x, w, *([stage.type] * len(outs)), *(types[f.name] for f in reads_of))]
     dtypes += [CUTE[DType.I32]] * len(watches)
@@ -63,7 +64,8 @@ def plan(program: Program, stage: Conv) -> StagePlan:
     out.add(text, ("", "compute"), ("", "store"))
     tensors = (stage.x.name, stage.w.name, *outs, *(f.name for f in reads_of), *watches)
     parts = (Part(conv_text.CONV, 30), *((Part(WATCH, 35), Part(WATCHED, 36)) if watches else ()))
-    parts += (Part(ACROSS, 37),) if folds else ()
+    parts += (Part(FOLD, 37),) if folds else ()
+    parts += (Part(POOL, 38),) if folds and prod(stage.window) > 1 else ()
     imports |= {("cutlass", name) for name in ("Int32", "Uint32") if watches}
     return StagePlan(
         out,
@@ -165,8 +167,8 @@ def _vector(tile: Tiling, launch: Launch, box: tuple[int, int, int], dtype: DTyp
     return gcd(128 // dtype.bits, *edges)
 
 
-def _kernel(stage: Conv, w: TensorType, y: TensorType, launch: Launch, tile: Tiling, number: int, kind: str):
-    """The lines of one kernel of class `kind`, each with the clauses that determine it."""
+def _kernel(stage: Conv, w: TensorType, y: TensorType, launch: Launch, tile: Tiling, number: int, kind: str, reads):
+    """The lines of one kernel of class `kind`, each with the clauses that determine it. `reads`: of its expressions."""
     channels = y.shape[1] // stage.groups
     taps_w = prod(w.shape[2:])
     if stage.transposed:
@@ -180,7 +182,8 @@ def _kernel(stage: Conv, w: TensorType, y: TensorType, launch: Launch, tile: Til
         extents = (launch.run, taps, channels, stage.groups)
         strides = (1, launch.run, launch.run * taps, launch.run * taps * channels)
     last = launch.strides[2] == 1
-    box = boxes(tile.pixels, launch.out, last)
+    window = stage.window if isinstance(stage, FoldingConv) else (1, 1, 1)
+    box = boxes(tile.pixels, launch.out, last, window)
     block, parts = tile.run_box(launch.run, launch.taps)
     dtype = stage.type.dtype
     part = tile.part(tile.n // launch.phases, launch.phases, last, dtype.bits)
@@ -191,8 +194,10 @@ def _kernel(stage: Conv, w: TensorType, y: TensorType, launch: Launch, tile: Til
     yield f"    warp_groups={tile.warp_groups}, resident={tile.resident}, grid={tile.grid},  # {resident}", "schedule"
     yield f"    stages={tile.stages},", "stages"
     yield f"    axes=({', '.join(a.text() for a in launch.axes)}),", "stride", "padding", "dilation"
-    if isinstance(stage, AcrossConv):
-        yield (f'    fold="{stage.reader.op}",',)
+    if isinstance(stage, FoldingConv):
+        pooled = f", window={window}, pooled={three(stage.type.shape[2:], 1)}" if prod(window) > 1 else ""
+        needs = tuple(tuple(i for i, load in enumerate(reads) if load in loads(e)) for e in stage.exprs)
+        yield (f'    fold="{stage.reader.op}", needs={needs}{pooled},',)
     yield f"    run={launch.run}, channels={channels}, groups={stage.groups}, images={y.shape[0]},", "groups"
     yield (f"    w_along_c={not stage.transposed}, w_view=({extents}, {strides}),",)
     yield f"    views={launch.views},", "stride"

@@ -89,8 +89,8 @@ WATCHED = """program p(x: f32[200, 136], w: f32[136, 136], i: f32[1, 64, 9, 9], 
 }"""
 
 
-FOLDED = """program p(x: f16[1, 64, 18, 18], w: f16[72, 64, 3, 3], u: f16[64, 24, 3, 3])
-    -> (f32[1, 16, 16], f16[1, 24, 37, 37]) {
+FOLDED = """program p(x: f16[1, 64, 18, 18], w: f16[72, 64, 3, 3], u: f16[64, 24, 3, 3], r: f32[1, 72, 8, 8])
+    -> (f32[1, 16, 16], f16[1, 24, 37, 37], f32[1, 72, 8, 8]) {
   xh = transform(x) { layout nhwc }
   wh = transform(w) { layout nhwc }
   uh = transform(u) { layout nhwc }
@@ -98,7 +98,10 @@ FOLDED = """program p(x: f16[1, 64, 18, 18], w: f16[72, 64, 3, 3], u: f16[64, 24
   y = reduce(h) { op logsumexp over c store f32 }
   g = conv_transpose2d(xh, uh) { stride 2x2 tile 128x48x64 store f32 }
   z = normalize(g) { op softmax over c store f16 nchw }
-  return y, z
+  k = conv2d(xh, wh) { tile 128x48x64 store f16 epilogue relu(acc) }
+  pooled = pool(k) { op max window 2x2 stride 2x2 store f16 }
+  q = map(pooled) { store f32 nchw epilogue acc + r[b, c, h, w] }
+  return y, z, q
 }"""
 
 
@@ -153,6 +156,7 @@ def test_epilogues_that_look_at_what_they_store_compile(texts, failures):
 
 
 @pytest.mark.toolchain
-def test_convolutions_that_fold_their_channels_compile(texts, failures):
-    assert "Y_0 = AcrossKernel(" in texts["folded"] and "Z_1 = AcrossKernel(" in texts["folded"]
+def test_convolutions_that_fold_channels_or_pixels_compile(texts, failures):
+    assert "Y_0 = FoldKernel(" in texts["folded"] and "Z_1 = FoldKernel(" in texts["folded"]
+    assert "\nPOOLED_0 = PoolKernel(" in texts["folded"]
     assert not failures["folded"], failures["folded"]

@@ -55,5 +55,5 @@ def test_both_stages_of_one_kernel_lead_to_it():
         )
     )
     of_conv, of_reader = at["h = conv2d(xt, wt) {"], at["y = reduce(h) {"]
-    assert "Y_0 = AcrossKernel(" in of_conv[0] and of_conv[0] == of_reader[0]
+    assert "Y_0 = FoldKernel(" in of_conv[0] and of_conv[0] == of_reader[0]
     assert at["epilogue acc * 2.0"] == at["epilogue relu(acc)"] and "def y_epilogue(" in at["epilogue relu(acc)"][0]
