@@ -25,7 +25,7 @@ from dsl.ir import (
     expressions,
     loads,
     reads,
-)  # fmt: skip
+)
 from dsl.rules.conv import cute_holds, phases_of
 from dsl.rules.problem import compute_of, is_direct, types_of
 

@@ -27,7 +27,7 @@ from dsl.ir import (
     expressions,
     inlined,
     loads,
-)  # fmt: skip
+)
 from dsl.lower.cute.conv.conv_launches import Launch, three
 from dsl.rules import folds
 from dsl.rules.problem import types_of
