@@ -37,10 +37,20 @@ class Call:
         self.overload = overload
         self.ordered = [how for _, keyword, how in plan if not keyword]
         self.named = [(name, how) for name, keyword, how in plan if keyword]
+        # A call is timed with all that it costs the host, so what never changes is filled in once.
+        self._values = [how.value if isinstance(how, Given) else None for how in self.ordered]
+        self._places = [(i, how) for i, how in enumerate(self.ordered) if not isinstance(how, Given)]
+        self._known = {name: how.value for name, how in self.named if isinstance(how, Given)}
+        self._later = [(name, how) for name, how in self.named if not isinstance(how, Given)]
 
     def __call__(self, x: list[torch.Tensor]) -> list[torch.Tensor]:
-        named = {name: _fill(how, x) for name, how in self.named}
-        return list(tensors(self.overload(*(_fill(how, x) for how in self.ordered), **named)))
+        values, named = self._values.copy(), self._known
+        for i, how in self._places:
+            values[i] = x[how] if type(how) is int else _fill(how, x)
+        if self._later:
+            named = named | {name: _fill(how, x) for name, how in self._later}
+        results = self.overload(*values, **named)
+        return [results] if isinstance(results, torch.Tensor) else list(tensors(results))
 
 
 def find(name: str, many: int, attrs: dict[str, Any], device: Any, dtype_of: Callable[[str], Any]) -> Call | None:
@@ -135,8 +145,6 @@ def _scalar(kind: str, value: Any) -> Any:
 
 
 def _fill(how: Any, x: list[torch.Tensor]) -> Any:
-    if isinstance(how, Given):
-        return how.value
     if isinstance(how, Several):
         return [None if i is None else x[i] for i in how]
     return x[how]

@@ -66,6 +66,7 @@ class RegionRuntime:
         self.steps = list(self._ordered(places))
         self._forget_early()
         self.read = tuple(n for n in self.state if any(n in s.reads for s in self.steps) or n in graph.outputs)
+        self._dtypes = {n: torch_dtype(t.dtype) for n, t in graph.tensors.items()}
         self._bound: dict[tuple, tuple[torch.Tensor, torch.Tensor]] = {}
 
     # ---- the order ----
@@ -104,7 +105,7 @@ class RegionRuntime:
     ) -> dict[str, torch.Tensor]:  # fmt: skip
         """As `run`, without the traced types: PyTorch's half-precision intermediates stay in half precision."""
         tensors = dict(values)
-        with torch.no_grad(), permitted(self.cls):
+        with torch.no_grad(), permitted(self.cls), casting(self.cls, self.device):
             for step in self.steps:
                 self._step(step, tensors, into or {}, watched)
                 for name in step.drops:
@@ -117,15 +118,19 @@ class RegionRuntime:
     ) -> None:  # fmt: skip
         if step.place is not None:
             self._program(step.place, tensors, into, watched)
+            return
+        results = self._eager(step, tensors)
+        if len(results) == 1:
+            tensors[step.makes[0]] = results[0]
         else:
-            tensors.update(zip(step.makes, self._eager(step, tensors), strict=True))
+            tensors.update(zip(step.makes, results, strict=True))
 
     def alone(
         self, values: Mapping[str, torch.Tensor]
     ) -> tuple[list[tuple[Place, Callable[[], Any]]], dict[str, torch.Tensor]]:
         """The programs (all machine code) in running order, and every tensor of the module."""
         tensors, calls = dict(values), []
-        with torch.no_grad(), permitted(self.cls):
+        with torch.no_grad(), permitted(self.cls), casting(self.cls, self.device):
             for step in self.steps:
                 if step.place is not None:
                     calls.append((step.place, self._call(step.place, tensors)))
@@ -138,15 +143,12 @@ class RegionRuntime:
         return lambda: place.run(inputs, outputs)
 
     def _eager(self, step: _Step, tensors: Mapping[str, torch.Tensor]) -> list[torch.Tensor]:
+        """What PyTorch makes of a step's operation, under the autocast of the whole run."""
         x = [tensors[n] for n in step.reads]
-        if (
-            step.op.op in _SIZED
-        ):  # tracing drops the copy that made a view possible; on fewer rows the leading axis gives
-            shape = self.graph.tensors[step.makes[0]].shape
-            whole = x[0].numel() == prod(shape)
-            return [x[0].reshape(shape if whole else (-1, *shape[1:]))]
-        with casting(self.cls, self.device):
-            return step.call(x)[: len(step.makes)]
+        if step.op.op in _SIZED:  # tracing drops the copy that made a view possible
+            return [_shaped(x[0], self.graph.tensors[step.makes[0]].shape)]
+        results = step.call(x)
+        return results if len(results) == len(step.makes) else results[: len(step.makes)]
 
     def _program(
         self, place: Place, tensors: dict[str, torch.Tensor], into: Mapping[str, torch.Tensor],
@@ -157,10 +159,10 @@ class RegionRuntime:
             results = self._room(place, into, watched)
             place.run(inputs, results)
         else:
-            results = place.meaning(inputs)
+            with torch.autocast(self.device, enabled=False):
+                results = place.meaning(inputs)
         for b, out in zip(place.outputs, results, strict=True):
-            shape = self.graph.tensors[b["tensor"]].shape
-            tensors[b["tensor"]] = out.reshape(shape if out.numel() == prod(shape) else (-1, *shape[1:]))
+            tensors[b["tensor"]] = _shaped(out, self.graph.tensors[b["tensor"]].shape)
 
     def _room(
         self, place: Place, into: Mapping[str, torch.Tensor], watched: list[Guarded] | None
@@ -181,6 +183,9 @@ class RegionRuntime:
     def _see(self, binding: dict, value: torch.Tensor) -> torch.Tensor:
         """The tensor as a program reads it. The module's own tensors are bound once, because prepacking identifies them
         by identity."""
+        as_is = value.dtype is self._dtypes[binding["tensor"]] and not binding.get("transposed")
+        if as_is and value.shape == tuple(binding["shape"]) and value.is_contiguous():
+            return value
         key = (binding["tensor"], tuple(binding["shape"]), value.data_ptr())
         entry = self._bound.get(key)
         if entry is not None and entry[0] is value:
@@ -191,7 +196,14 @@ class RegionRuntime:
         return view
 
     def _typed(self, name: str, x: torch.Tensor) -> torch.Tensor:
-        return x.to(torch_dtype(self.graph.tensors[name].dtype))
+        return x.to(self._dtypes[name])
+
+
+def _shaped(x: torch.Tensor, shape: tuple[int, ...]) -> torch.Tensor:
+    """x in the traced shape; on fewer rows its leading axis is shorter."""
+    if x.shape == shape:
+        return x
+    return x.reshape(shape if x.numel() == prod(shape) else (-1, *shape[1:]))
 
 
 __all__ = ["Place", "RegionRuntime"]

@@ -84,6 +84,7 @@ def test_under_autocast_a_program_still_reads_the_type_that_it_was_written_for()
 
     def meaning(x):
         seen.append(x[0].dtype)
+        assert not torch.is_autocast_enabled("cpu")
         return [x[0].reshape(8, 4) * 2 + x[1]]
 
     result = RegionRuntime(chain(), [tail(meaning)], "cpu", "bf16").run(values())["add_3"]
@@ -96,6 +97,20 @@ def test_what_pytorch_hands_on_under_autocast_keeps_its_type_until_it_is_a_resul
     graph = g.graph(g.op("mm", [g.input("x", (8, 16)), g.parameter("w", (16, 4))], (8, 4)))
     module, inputs = RegionRuntime(graph, [], "cpu", "bf16"), {"x": torch.randn(8, 16), "w": torch.randn(16, 4)}
     assert module.play(inputs)["mm_0"].dtype is torch.bfloat16 and module.run(inputs)["mm_0"].dtype is torch.float32
+
+
+def test_a_program_reads_what_lies_as_it_asks_in_place_and_the_rest_as_a_dense_copy():
+    def seen(x):
+        read.append(x)
+        return [x[0] @ x[1]]
+
+    read, plain = [], values()
+    RegionRuntime(chain(), [product(seen)], "cpu", "f32").run(plain)
+    assert read[-1][0].data_ptr() == plain["x"].data_ptr()
+    across = plain | {"x": plain["x"].t().contiguous().t()}
+    result = RegionRuntime(chain(), [product(seen)], "cpu", "f32").run(across)["add_3"]
+    assert read[-1][0].is_contiguous() and read[-1][0].data_ptr() != across["x"].data_ptr()
+    torch.testing.assert_close(result, right(values()))
 
 
 def test_precision_switches_are_as_before_afterwards():
