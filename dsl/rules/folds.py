@@ -6,7 +6,7 @@ or the pixels of a pool's windows, which meet nowhere.
 
 from __future__ import annotations
 
-from math import prod
+from math import lcm, prod
 
 from dsl.axes import image_axes
 from dsl.functions import REDUCTIONS
@@ -87,7 +87,9 @@ def fits(conv: Conv, c: Config, stage: Stage) -> bool:
 def preferred(conv: Conv, stage: Stage) -> tuple[tuple[tuple[int, int], str], ...]:
     """Tiles (M, N) and schedules that have all channels, the one with the most pixels first; none for a pool, which
     asks for no tile of its own."""
-    columns = -(-conv.type.shape[1] * phases_of(conv) // 16) * 16
+    phases = phases_of(conv)
+    step = lcm(16, 8 * phases)  # whole instructions, and as many columns for each phase
+    columns = -(-conv.type.shape[1] * phases // step) * step
     ways = (((256, columns), "cooperative"), ((128, columns), "pingpong"), ((128, columns), "cooperative"),
             ((64, columns), "pingpong"))  # fmt: skip
     return tuple(

@@ -76,6 +76,22 @@ def test_auto_takes_a_tile_of_all_channels(filters, columns):
     assert conv_of(p).config.tile[1] == columns and fits(p)
 
 
+@pytest.mark.parametrize(("stride", "columns"), [(1, 32), (2, 48), (3, 96), (4, 96), (5, 32)])
+def test_phases_that_share_a_tile_have_as_many_columns_each(stride, columns):
+    size = 6 * stride - stride + 3
+    text = f"""program p(x: f16[1, 16, 6, 6], w: f16[16, 24, 3, 3]) -> f32[1, {size}, {size}] {{
+      xt = transform(x) {{ layout nhwc }}
+      wt = transform(w) {{ layout nhwc }}
+      h = conv_transpose2d(xt, wt) {{ stride {stride}x{stride} compute f16 store f32 }}
+      y = reduce(h) {{ op max over c store f32 }}
+      return y
+    }}"""
+    checked = check(text)
+    assert checked.ok, [d.render(text) for d in checked.diagnostics]
+    p = resolve(checked.program)
+    assert conv_of(p).config.tile[1] == columns and fits(p)
+
+
 def test_more_channels_than_a_tile_has_stay_two_kernels():
     p = resolve(program(filters=512))
     assert folds.preferred(conv_of(p), folds.reader(p, conv_of(p))) == () and not fits(p)
