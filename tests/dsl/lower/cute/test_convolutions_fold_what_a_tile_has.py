@@ -17,6 +17,7 @@ from dsl.lower.cute.conv.folds import FoldingConv, fused
 from . import emulator, programs
 
 PLAIN = ("conv2d", (2, 16, 11, 13), (24, 16, 3, 3), "tile 64x32x64 schedule pingpong", ())
+MANY = ("conv2d", (2, 16, 11, 13), (72, 16, 3, 3), "tile 64x32x64 schedule pingpong", ())  # tiles of channels
 COOPERATIVE = ("conv2d", (1, 64, 18, 18), (72, 64, 3, 3), "tile 128x80x64 schedule cooperative", ())
 PHASES = ("conv_transpose2d", (2, 16, 6, 8), (16, 24, 3, 3), "tile 64x48x64 schedule pingpong", (2, 2))
 CUBE = ("conv_transpose3d", (1, 16, 3, 4, 5), (16, 16, 3, 3, 3), "tile 64x32x64 schedule pingpong", (2, 2, 2))
@@ -150,7 +151,7 @@ def run(kernel, launch, sums, out, reads):
         acc.shape = (0, kernel.pixels // 64 // kernel.warp_groups)
         for half, r, n, m in product(range(2), range(2), range(kernel.tile_n // 8), range(acc.shape[1])):
             row, column = mine[(half, r, n), m, 0]
-            phase, channel = column // kernel.columns, column % kernel.columns
+            phase, channel = column // kernel.columns, at[1] + column % kernel.columns
             pixel = kernel.pixel(row, phase, at[2])
             there = kernel.inside(pixel) & (channel < kernel.channels)
             first, b, c, *space = launch.strides
@@ -226,7 +227,8 @@ def test_a_pool_is_that_of_pytorch_however_its_result_lies(op, store, layout):
 
 @pytest.mark.parametrize("layout", ["nchw", "nhwc"])
 @pytest.mark.parametrize(
-    "conv, window", [(COOPERATIVE, (4, 2)), (COOPERATIVE, (1, 4)), (TURNED, (2, 2)), (VOLUME, (2, 1, 2))]
+    "conv, window",
+    [(MANY, (2, 2)), (COOPERATIVE, (4, 2)), (COOPERATIVE, (1, 4)), (TURNED, (2, 2)), (VOLUME, (2, 1, 2))],
 )
 def test_windows_of_other_shapes_tiles_and_images(conv, window, layout):
     got, expected = folded(conv, ("max", window), layout=layout)
