@@ -22,7 +22,8 @@ from engine.build.limited import BuildError
 from engine.build.parts import MANY, Parts
 from engine.jsonprocess import JsonProcess, WorkerLost, python_path
 
-SECONDS = 120.0  # for one module
+SECONDS = 120.0  # for one module of at most LARGE stages
+LARGE = 20
 WARM_SECONDS = 180.0  # for the worker's imports, which take 7 to 12 s on a quiet machine
 MEMORY = 4 << 30  # resident bytes of the worker; it needs 0.6 GB
 ARCH = "sm_90a"
@@ -54,6 +55,12 @@ def environment(cache: Cache) -> dict[str, str]:
         "QUACK_ARCH": "sm_90",
         "CUTE_DSL_ARCH": ARCH,
     }
+
+
+def limit(source: Source) -> float:
+    """The seconds that a module's compilation may take in one worker: a whole model has a hundred kernels of 1 to 2 s,
+    more on two cores. Each stage of the text, and each that rescues a guarded program, has a heading of its own."""
+    return SECONDS * -(-max(1, source.text.count("\n# ---- ")) // LARGE)
 
 
 def module_key(source: Source) -> str:
@@ -101,12 +108,12 @@ class CuteBuilder:
         return self._process.pid if self._process else None
 
     def build(
-        self, source: Source, *, seconds: float = SECONDS, cancelled: Callable[[], bool] = lambda: False,
+        self, source: Source, *, seconds: float | None = None, cancelled: Callable[[], bool] = lambda: False,
         share: Callable[[Parts, Path], None] | None = None,
     ) -> Built:  # fmt: skip
-        """Compile a `cute` Source, or take it from the cache. `seconds`: for all of it, or for each stage if others
-        help: `share(parts, path)` lets them, and is called before this worker begins with the stages of a large module.
-        Raises BuildError; the next build gets a fresh worker."""
+        """Compile a `cute` Source, or take it from the cache. `seconds`: for all of it (its `limit`), and for each
+        stage if others help: `share(parts, path)` lets them, and is called before this worker begins with the stages of
+        a large module. Raises BuildError; the next build gets a fresh worker."""
         if cached := lookup(source, self.cache):
             return cached
         if "flash_attn" in source.text and (missing := toolchain.find().missing("flash_attn")):
@@ -121,8 +128,8 @@ class CuteBuilder:
         partial.write_text(source.text)
         os.replace(partial, aside)
         try:
-            shared = share is not None and self._shared(aside, seconds, cancelled, share)
-            reply = self._asked({"op": "build", "path": str(aside)}, seconds, cancelled)
+            shared = share is not None and self._shared(aside, seconds or SECONDS, cancelled, share)
+            reply = self._asked({"op": "build", "path": str(aside)}, seconds or limit(source), cancelled)
             facts = json.dumps({"resources": reply["resources"], "objects": reply["objects"]}).encode()
             folder = self.cache.put(key, {"module.py": source.text.encode(), "built.json": facts})
         finally:

@@ -8,7 +8,10 @@ import time
 
 import pytest
 
+from dsl.check.program import check
 from dsl.lower import Source
+from dsl.lower.cute import lower
+from dsl.resolve import resolve
 from engine.build import cute
 from engine.build.cache import Cache
 from engine.build.cute import CuteBuilder
@@ -27,6 +30,13 @@ def build(request):
     return {"seconds": 0.1, "cached": False, "objects": [], "resources": resources}
 serve({"warm": lambda r: {"pid": os.getpid()}, "build": build})
 """
+
+
+TWO = """program p(x: f16[256, 256], w: f16[256, 256]) -> f16[256, 256] {
+  h = gemm(x, w.T) { tile 128x128x64 }
+  y = gemm(h, w.T) { tile 128x128x64 }
+  return y
+}"""
 
 
 @pytest.fixture
@@ -61,6 +71,16 @@ def test_a_hang_is_ended_by_the_clock(builder):
     assert error.code == "timeout" and "within 1 s" in error.reason
     assert time.monotonic() - started < 10
     assert builder.build(source("fine")).resources
+
+
+def test_a_module_of_many_stages_has_longer(builder, monkeypatch):
+    """As a whole model on two cores has, where one worker compiles all of it."""
+    monkeypatch.setattr(cute, "SECONDS", 0.5)
+    stages = "".join(f"\n# ---- stage {i} of 45: h{i} = gemm(x, w)" for i in range(1, 46))
+    assert "within 0 s" in failed(builder, "hang").reason
+    assert "within 2 s" in failed(builder, "hang" + stages).reason
+    real = lower(resolve(check(TWO).program)).text
+    assert cute.limit(source(real)) == 0.5 and cute.limit(source(real * 21)) == 1.5
 
 
 def test_a_stop_request_ends_the_compiler(builder):
