@@ -28,14 +28,11 @@ def toolchain():
     return cuda
 
 
-TILE = "tile 128x256x32  cluster 1x2x1  schedule cooperative  scheduler persistent"
-
-
 @pytest.fixture(scope="module")
 def built(toolchain, tmp_path_factory):
     """(source, library). A stage over CUTLASS takes half a minute of a core and more, so there is one for all tests."""
-    members = configurations("gemm_tf32")[0]
-    source = compiled([next(c for c in members if TILE in program([c]))]).sources["cpp"]
+    members = [c for c in configurations("gemm_tf32")[0] if "gemm(a0, w0.T)" in program([c])]
+    source = compiled([next(c for c in members if "schedule cooperative" in program([c]))]).sources["cpp"]
     return source, pool.build_cpp(source, Cache(tmp_path_factory.mktemp("cache")), seconds=400)
 
 
@@ -43,7 +40,7 @@ def test_the_library_tells_what_ptxas_and_cutlass_said(built):
     source, library = built
     (stage,) = library.resources
     assert stage["stage"] == "y0" and 128 <= stage["registers"] <= 255 and stage["spill_bytes"] == 0
-    assert stage["stages"] == 4 and stage["threads"] == 384 and stage["shared_bytes"] > 150_000
+    assert stage["stages"] >= 3 and stage["threads"] == 384 and stage["shared_bytes"] > 150_000
     space = {}
     exec(source.binding, space)
     run = space["load"](str(library.path))
