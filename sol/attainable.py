@@ -164,12 +164,9 @@ def joined_with(program: ir.Program, stage: ir.Stage) -> ir.Normalize | ir.Reduc
     return next(s for s in program.stages if stage.name in ir.reads(s))
 
 
-def alone_ms(program: ir.Program, stage: ir.Gemm | ir.Conv, config: ir.Config, hw: Hardware) -> float:
-    """The time of what could run in a stage's registers if this configuration runs it as a separate kernel, else 0."""
-    norm = joined_with(program, stage)
-    if norm is None or joined_with(program, replace(stage, config=config)) is not None:
-        return 0.0
-    return _own(program, norm, hw).ms
+def alone_ms(program: ir.Program, joined: ir.Normalize | ir.Reduce | ir.Pool, hw: Hardware) -> float:
+    """The time of a stage that `joined_with` gives, where a configuration runs it as a kernel of its own."""
+    return _own(program, joined, hw).ms
 
 
 def _across(stage: ir.Collective) -> str:

@@ -40,16 +40,18 @@ def test_blocks_that_share_few_tiles_wait_for_each_other_where_splits_do_not():
     assert split < 0.3 < tile_time(deep, replace(TALL, scheduler="stream_k"), H200).ms
 
 
+def tiled(text, *tiles):
+    """The predictions for a program with each of these tiles."""
+    return [predict(resolve(check(text.format(tile=tile)).program), H200) for tile in tiles]
+
+
 def test_a_norm_in_a_product_s_registers_takes_no_pass_of_its_own():
     text = """program p(x: f32[32768, 1024], w: f32[4096, 1024]) -> f32[32768, 4096] {{
       y = gemm(x, w.T) {{ compute tf32  tile {tile} }}
       z = normalize(y) {{ op groupnorm  groups 64 }}
       return z
     }}"""
-    together, apart = (
-        predict(resolve(check(text.format(tile=t)).program), H200)
-        for t in ("128x128x32  schedule pingpong", "256x192x32  schedule cooperative")
-    )
+    together, apart = tiled(text, "128x128x32  schedule pingpong", "256x192x32  schedule cooperative")
     assert together.stages[1].ms == 0.0 and "kernel of y" in together.stages[1].note
     assert apart.stages[1].ms > 0.1 and together.ms < apart.ms
 
@@ -62,10 +64,7 @@ def test_a_fold_of_channels_in_a_convolution_s_registers_moves_neither_the_sums_
       y = reduce(h) {{ op min over c store f32 }}
       return y
     }}"""
-    together, apart = (
-        predict(resolve(check(text.format(tile=t)).program), H200)
-        for t in ("128x128x64  schedule pingpong", "128x64x64  schedule pingpong")
-    )
+    together, apart = tiled(text, "128x128x64  schedule pingpong", "128x64x64  schedule pingpong")
     assert together.stages[3].ms == 0.0 and "kernel of h" in together.stages[3].note
     sums_ms = 64 * 128 * 128 * 128 * 4 / H200.copy_rate * 1e3
     assert apart.stages[3].ms > 0.8 * sums_ms and together.ms < apart.ms - sums_ms

@@ -47,15 +47,18 @@ def rank(program: Program, stage: Collective, hw: Hardware, backend: str) -> lis
     """Every legal configuration of the stage for a back end, fastest by the model first. Clauses that the stage's
     configuration fixes stay."""
     problem = legal.program_problem(program, stage)
-    priced, normed = product_of(program, stage), joined_with(program, stage)
+    priced, joined = product_of(program, stage), joined_with(program, stage)
     advice = {a[:2] for a in heuristics(problem.shape, problem.compute)} if isinstance(stage, Gemm) else set()
+    apart: tuple[Product, float] | None = None  # the product without what it could join, and the time of that
     out = []
     for config in _enumerate(problem, stage.config, priced, hw.sms, backend):
         one = replace(stage, config=config)
-        apart = normed is not None and joined_with(program, one) is None
-        time = collective_time(program, one, hw, product_of(program, one) if apart else priced)
-        if apart:
-            time = replace(time, ms=time.ms + alone_ms(program, stage, config, hw))
+        if joined is None or joined_with(program, one) is not None:
+            time = collective_time(program, one, hw, priced)
+        else:
+            apart = apart or (product_of(program, one), alone_ms(program, joined, hw))
+            time = collective_time(program, one, hw, apart[0])
+            time = replace(time, ms=time.ms + apart[1])
         advised = bool(advice) and (config.tile[:2], config.cluster[:2]) in advice
         out.append(Ranked(config, time, advised))
     if backend == "cute":  # quack groups tiles as widely as possible
