@@ -81,8 +81,12 @@ class Builder:
         return {"import_seconds": round(self.import_seconds, 3), "pid": os.getpid()}
 
     def stages(self, request: dict) -> dict:
-        """{stages}: the names of the stages of the module at `path`, in order."""
-        return {"stages": list(import_generated(request["path"]).STAGES)}
+        """{stages}: the names of the stages of the module at `path`, in order; of those with the same kernels the first
+        alone."""
+        first: dict[str, str] = {}
+        for name, (stage, *_) in import_generated(request["path"]).STAGES.items():
+            first.setdefault(getattr(stage, "version", name), name)
+        return {"stages": list(first.values())}
 
     def build(self, request: dict) -> dict:
         """{seconds, cached, resources, objects}: compile each stage of the module at `path`, or those of `stages`."""

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 from dsl.ir import Acc, Call, DType, Expr, Load, Normalize, Program, Stage, TensorType, inlined, loads, reads_second
 from dsl.lower import Refusal
-from dsl.lower.cute import expression
+from dsl.lower.cute import expression, same_kernels
 from dsl.lower.cute.stage import CUTE, Part, Scratch, StagePlan, Text, memory_shape, types_of
 from dsl.narrowed import watched_stores
 
@@ -205,9 +204,9 @@ def watched_results(program: Program, stage: Stage) -> tuple[str, ...]:
     return watched_stores(program, stage) if program.guard else ()
 
 
-def version_of(text: str) -> str:
-    """The key of a kernel's text in quack's cache."""
-    return hashlib.sha256((OWN + text).encode()).hexdigest()[:16]
+def version_of(parts: Sequence[Part], text: str, names: Sequence[str]) -> str:
+    """The key of a kernel's text in quack's cache. `names`: of its stage and tensors, which make no difference."""
+    return same_kernels.key(OWN + "".join(p.text for p in parts), text, names)
 
 
 def own_plan(
@@ -232,14 +231,14 @@ def own_plan(
     shapes += [(DType.I32, (1,))] if watches else []
     parts = [*parts, *([Part(WATCH, 35)] if watches else [])]
     name = stage.name
-    everything = "".join(p.text for p in parts) + text.text() + repr([(d.value, s) for d, s in shapes])
+    arguments = [*tensors, *(f"{name}_{s.suffix}" for s in scratch), *([FLAG] if watches else [])]
+    version = version_of(parts, text.text() + repr([(d.value, s) for d, s in shapes]), (name, *arguments))
     text.gap(2)
     text.add(f"{name.upper()} = OwnStage(" + (f"  # {note}" if note else ""))
-    text.add(f'    {launch}, "{version_of(everything)}",')
+    text.add(f'    {launch}, "{version}",')
     for dtype, shape in shapes:
         text.add(f"    (cutlass.{CUTE[dtype]}, {shape!r}),")
     text.add(")")
-    arguments = [*tensors, *(f"{name}_{s.suffix}" for s in scratch), *([FLAG] if watches else [])]
     return StagePlan(
         text,
         ", ".join(arguments),

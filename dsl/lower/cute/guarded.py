@@ -68,10 +68,10 @@ def gated(plan: StagePlan, name: str) -> StagePlan:
     text = text.replace(", stream: CUstream):", f", {FLAG}: cute.Tensor, stream: CUstream):")
     head, _, tail = text.rpartition("OwnStage(")
     launch, rest = re.match(r"(.*?\n?\s*\w+_launch, )\"\w+\"(.*)\Z", tail, re.S).groups()
-    kernels = "".join(p.text for p in plan.parts) + head + rest
+    version = version_of(plan.parts, head + rest, (name, *plan.tensors))
     rest = rest.rstrip("\n").removesuffix(")") + f"    (cutlass.{CUTE[DType.I32]}, (1,)),\n)"
     gated_text = Text()
-    gated_text.add(f'{head}OwnStage({launch}"{version_of(kernels)}"{rest}')
+    gated_text.add(f'{head}OwnStage({launch}"{version}"{rest}')
     return replace(
         plan, text=gated_text, arguments=f"{plan.arguments}, {FLAG}", tensors=(*plan.tensors, FLAG), reads=(),
     )  # fmt: skip

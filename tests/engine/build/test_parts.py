@@ -1,6 +1,5 @@
 """A large module is compiled by several workers, stage by stage, and is then as if one had compiled it."""
 
-import itertools
 import threading
 import time
 
@@ -45,13 +44,6 @@ def test_each_stage_is_compiled_once_and_the_wait_ends_after_the_last():
     parts.wait()
     assert sorted(stage for stage, _ in compiled) == sorted(STAGES) and not parts.left
     assert len({name for _, name in compiled}) == 3
-
-
-def test_neighbours_are_not_compiled_at_the_same_time():
-    order = []
-    Parts(STAGES).work(order.append)
-    places = [STAGES.index(stage) for stage in order]
-    assert all(abs(a - b) > 1 for a, b in itertools.pairwise(places))
 
 
 def test_after_an_error_no_stage_is_begun_and_the_wait_raises_it():
@@ -108,6 +100,36 @@ def test_two_workers_compile_one_module_and_the_cache_has_all_of_it(tmp_path, mo
         assert again is not None and again.resources == built.resources
     finally:
         pool.close()
+
+
+TWINS = """program p(a: f32[64, 256], b: f32[64, 256], c: f32[64, 512])
+  -> (f32[64, 256], f32[64, 256], f32[64, 512], f32[64, 512]) {
+  h1 = map(a) { epilogue acc * 2.0 }
+  h2 = map(b) { epilogue acc * 2.0 }
+  h3 = map(c) { epilogue acc * 2.0 }
+  h4 = map(c) { epilogue acc * 3.0 }
+  return h1, h2, h3, h4
+}"""
+
+
+@pytest.mark.toolchain
+def test_stages_with_the_same_kernels_are_compiled_once_and_each_has_its_resources(tmp_path, monkeypatch):
+    stages, alone = [], CuteBuilder.part
+
+    def part(builder, path, stage, *args):
+        stages.append(stage)
+        return alone(builder, path, stage, *args)
+
+    monkeypatch.setattr(CuteBuilder, "part", part)
+    pool = BuildPool(Cache(tmp_path), size=2)
+    try:
+        built = pool.build(lower(programs.program(TWINS)))
+    finally:
+        pool.close()
+    assert sorted(stages) == ["h1", "h3", "h4"]
+    assert [r["stage"] for r in built.resources] == ["h1", "h2", "h3", "h4"]
+    h1, h2, *_ = ({k: v for k, v in r.items() if k != "stage"} for r in built.resources)
+    assert h1 == h2
 
 
 @pytest.mark.toolchain

@@ -283,9 +283,12 @@ def flat(tensor):
     return tensor.as_strided((min(tensor.numel(), 2**30),), (1,))
 
 
+CONVOLUTIONS = {}  # what a version compiles: its launch function
+
+
 @jit_cache
-def ucutlass_conv(name, dtypes, aligned, version):
-    """The compiled launch `name`. `version` is the digest of all that it is made of: the cache goes by it.
+def ucutlass_conv(version, dtypes, aligned):
+    """The compiled launch of `version`, the digest of all that it is made of but names: the cache goes by it.
 
     dtypes: of x, w, the results, the tensors read; the first `aligned` of them lie at multiples of 16 bytes.
     """
@@ -296,17 +299,18 @@ def ucutlass_conv(name, dtypes, aligned, version):
         for i, t in enumerate(dtypes)
     ]
     stream = cute.runtime.make_fake_stream(use_tvm_ffi_env_stream=True)
-    return cute.compile(globals()[name], *tensors, stream, options="--enable-tvm-ffi")
+    return cute.compile(CONVOLUTIONS[version], *tensors, stream, options="--enable-tvm-ffi")
 
 
 class ConvStage:
     """The launches of one convolution: compiled, or found in the cache, once."""
 
-    def __init__(self, name, dtypes, aligned, version):
-        self.key, self.kernel = (name, dtypes, aligned, version), None
+    def __init__(self, launch, dtypes, aligned, version):
+        CONVOLUTIONS[version] = launch
+        self.version, self.types, self.kernel = version, (dtypes, aligned), None
 
     def plan(self, *tensors):
-        return ucutlass_conv(*self.key)
+        return ucutlass_conv(self.version, *self.types)
 
     def __call__(self, *tensors):
         if self.kernel is None:

@@ -5,12 +5,11 @@ conv_launches.py plans its launches, and conv_tiles.py their tiles.
 
 from __future__ import annotations
 
-import hashlib
 from math import gcd, prod
 
 from dsl.ir import NHWC, Call, Conv, DType, Expr, Load, Program, TensorType, inlined, loads
 from dsl.lower import Refusal
-from dsl.lower.cute import expression
+from dsl.lower.cute import expression, same_kernels
 from dsl.lower.cute.conv import conv_text
 from dsl.lower.cute.conv.conv_launches import Launch, launches_of, read_strides, three
 from dsl.lower.cute.conv.conv_store import WATCHED
@@ -54,15 +53,15 @@ def plan(program: Program, stage: Conv) -> StagePlan:
     for number in range(len(launches)):
         out.add(f"    {name}_{number}.launch(x, w, {_tuple(results)}, {_tuple(values)}, stream)")
     out.gap(2)
-    whole = [conv_text.VERSION, *([WATCHED] if watches else []), *([FOLD, POOL] if folds else []), *out.lines]
-    version = hashlib.sha256("\n".join(whole).encode()).hexdigest()[:16]
+    shared = "\n".join([conv_text.VERSION, *([WATCHED] if watches else []), *([FOLD, POOL] if folds else [])])
+    tensors = (stage.x.name, stage.w.name, *outs, *(f.name for f in reads_of), *watches)
+    version = same_kernels.key(shared, "\n".join(out.lines), (stage.name, *tensors))
     dtypes = [CUTE[t.dtype] for t in (x, w, *([stage.type] * len(outs)), *(types[f.name] for f in reads_of))]
     dtypes += [CUTE[DType.I32]] * len(watches)
     dtype_list = ", ".join(f"cutlass.{d}" for d in dtypes)
     aligned = 2 + len(outs)
-    text = f'{name} = ConvStage("{stage.name}_launch", ({dtype_list}), {aligned}, "{version}")'
+    text = f'{name} = ConvStage({stage.name}_launch, ({dtype_list}), {aligned}, "{version}")'
     out.add(text, ("", "compute"), ("", "store"))
-    tensors = (stage.x.name, stage.w.name, *outs, *(f.name for f in reads_of), *watches)
     parts = (Part(conv_text.CONV, 30), *((Part(WATCH, 35), Part(WATCHED, 36)) if watches else ()))
     parts += (Part(FOLD, 37),) if folds else ()
     parts += (Part(POOL, 38),) if folds and prod(stage.window) > 1 else ()
