@@ -81,11 +81,13 @@ class Builder:
         return {"import_seconds": round(self.import_seconds, 3), "pid": os.getpid()}
 
     def stages(self, request: dict) -> dict:
-        """{stages}: the names of the stages of the module at `path`, in order; of those with the same kernels the first
-        alone."""
+        """{stages}: the names of the stages of the module at `path`, in order; of those that seem to have the same
+        kernels the first alone."""
         first: dict[str, str] = {}
         for name, (stage, *_) in import_generated(request["path"]).STAGES.items():
-            first.setdefault(getattr(stage, "version", name), name)
+            gemm = getattr(stage, "epilogue", None)
+            of_gemm = gemm is not None and f"{gemm.semantic_digest} {stage.config}"
+            first.setdefault(of_gemm or getattr(stage, "version", name), name)
         return {"stages": list(first.values())}
 
     def build(self, request: dict) -> dict:

@@ -21,6 +21,8 @@ TAKEN = {
     *("gelu_erf", "gelu_tanh_approx", "silu", "sigmoid", "offset", "sr_seed"),
 }
 _IDENTIFIER = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\Z")
+_LAYER = re.compile(r"\A.*_\d+_(?=[A-Za-z])")  # layers_3_ of layers_3_fc1_bias
+_NUMBER = re.compile(r"_?\d+\Z")
 
 
 @dataclass(frozen=True)
@@ -59,9 +61,14 @@ class Input:
 
 
 def argument(name: str, names: set[str]) -> str:
-    """A name for an argument of an epilogue, which quack makes a field of a named tuple; it is added to `names`."""
+    """A name for an argument of an epilogue, which quack makes a field of a named tuple; it is added to `names`.
+
+    The layer's number is left out where the rest is free: epilogues of equal layers then have one text, by which quack
+    knows them, and are compiled once."""
     if not _IDENTIFIER.match(name):
         raise Refusal("cute-name", f"{name!r} is no plain identifier", "use letters, digits and _")
+    short = _NUMBER.sub("", _LAYER.sub("", name))
+    name = short if _IDENTIFIER.match(short) and short not in names else name
     if name.startswith("_") or keyword.iskeyword(name):
         name = f"t{name}" if name.startswith("_") else f"{name}_"
     while name in names:

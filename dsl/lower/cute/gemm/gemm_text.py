@@ -15,9 +15,9 @@ def plan(program: Program, stage: Gemm | GroupedGemm) -> StagePlan:
     """The plan of a product. Raises Refusal if quack cannot compute it."""
     gemm = plan_gemm(program, stage)
     out, reduced = Text(), [r for r in gemm.results if r.finish]
-    _epilogue(out, gemm)
+    epilogue = _epilogue(out, gemm)
     out.gap(2)
-    _stage(out, gemm, stage, reduced)
+    _stage(out, gemm, stage, reduced, epilogue)
     operands = [(i.argument, i.view) for i in gemm.inputs]
     if gemm.body.indexed:
         operands.append(("offset", "1"))
@@ -52,9 +52,9 @@ def _groups(program: Program, stage: GroupedGemm) -> int:
     return program.type_of(stage.sizes.name).shape[0]
 
 
-def _epilogue(out: Text, p: GemmPlan) -> None:
-    """Add the decorated epilogue function of one element."""
-    first = out.next
+def _epilogue(out: Text, p: GemmPlan) -> str:
+    """Add the decorated epilogue function of one element. Returns its name, which is of its text: quack knows equal
+    ones by both, whatever stage they are of."""
     pins = [f'"{i.argument}": {i.op}' for i in p.inputs] + (['"offset": Offset("offset")'] if p.body.indexed else [])
     sinks = [f'"{r.key}": {_sink(r, p)}' for r in p.results if r.kind in ("row", "column")]
     sinks += [f'"{key}": Watched("{key}", ragged={p.ragged[1]})' for key, _ in p.watched]
@@ -70,25 +70,24 @@ def _epilogue(out: Text, p: GemmPlan) -> None:
     if len(head) > _WIDTH:
         rows = [a + "".join(f"\n        {i}," for i in items) + "\n    " * bool(items) + z[-1:] for a, items, z in how]
         head = f"@{word}(" + "".join(f"\n    {row}," for row in rows) + "\n)"
-    out.add(head)
     arguments = ["acc", *(i.argument for i in p.inputs), *(["offset"] if p.body.indexed else [])]
-    out.add(f"def {p.name}_epilogue({', '.join(arguments)}):")
-    for note in p.body.notes:
-        out.add(f"    # {note}")
+    lines = [f"    # {note}" for note in p.body.notes]
     if p.frame.pairs:
-        out.add("    acc, acc2 = unpack(acc)  # two neighbouring columns")
-        for i in p.inputs:
-            if i.row:
-                out.add(f"    {i.argument}, _ = unpack({i.argument})")
-    for line in p.body.lines:
-        out.add(f"    {line}")
+        lines.append("    acc, acc2 = unpack(acc)  # two neighbouring columns")
+        lines += [f"    {i.argument}, _ = unpack({i.argument})" for i in p.inputs if i.row]
+    lines += [f"    {line}" for line in p.body.lines]
     rows = [f'"{r.key}": {_value(r, p)}' for r in p.results]
     rows += [f'"{key}": {value}' for key, value in p.watched]
     text = f"    return {{{', '.join(rows)}}}"
     if len(text) > _WIDTH:
         text = "    return {" + "".join(f"\n        {row}," for row in rows) + "\n    }"
-    out.add(text)
+    lines.append(text)
+    name = f"epilogue_{gemm_parts.version(repr([head, arguments, lines]))[:6]}"
+    first = out.next
+    for line in (head, f"def {name}({', '.join(arguments)}):", *lines):
+        out.add(line)
     out.span(("", "epilogue"), first)
+    return name
 
 
 def _sink(r: Result, p: GemmPlan) -> str:
@@ -107,7 +106,7 @@ def _value(r: Result, p: GemmPlan) -> str:
     return f"pack({r.value}, {nothing})"
 
 
-def _stage(out: Text, p: GemmPlan, stage, reduced: list[Result]) -> None:
+def _stage(out: Text, p: GemmPlan, stage, reduced: list[Result], epilogue: str) -> None:
     c, f = stage.config, p.frame
     tile, cluster = c.tile, c.cluster
     columns = f.n * (2 if f.pairs else 1)
@@ -116,7 +115,7 @@ def _stage(out: Text, p: GemmPlan, stage, reduced: list[Result]) -> None:
     out.add(f"# {shape}, {sums} accumulators" + (f"; {p.remark}" if p.remark else ""))
     kind = "GroupedStage" if f.grouped else "GemmStage" if p.splits == 1 else "SplitKStage"
     out.add(f"{p.name.upper()} = {f'reducing({kind})' if reduced else kind}(")
-    out.add(f"    {p.name}_epilogue,")
+    out.add(f"    {epilogue},")
     if reduced:
         rows = ", ".join(f'"{r.key}": {r.finish}' for r in reduced)
         out.add(f"    {{{rows}}},", ("", "epilogue"))

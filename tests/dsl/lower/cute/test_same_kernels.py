@@ -42,6 +42,25 @@ def test_equal_layers_share_their_kernels_whatever_their_tensors_are_called():
     assert versions["X_NHWC"] != versions["W_NHWC"] != versions["STEM"]
 
 
+PRODUCTS = """program p(x: f16[256, 512], layers_0_w: f16[512, 512], layers_0_bias: f32[512], layers_2_w: f16[512, 512],
+          layers_2_bias: f32[512]) -> f16[256, 512] {
+  h1 = gemm(x, layers_0_w.T) { epilogue relu(acc + layers_0_bias[n]) + x[m, n] }
+  h2 = gemm(h1, layers_2_w.T) { epilogue relu(acc + layers_2_bias[n]) + h1[m, n] }
+  y = gemm(h2, layers_0_w.T) { epilogue relu(acc - layers_0_bias[n]) + h2[m, n] }
+  return y
+}"""
+
+
+def test_equal_epilogues_of_products_have_one_text():
+    module = lower(programs.program(PRODUCTS)).text
+    first, second, third = re.findall(r"^@gemm_epilogue.*?\n\n", module, re.M | re.S)
+    assert "(acc, bias, x)" in first and "(acc, bias, h)" in second and "(acc, bias, h)" in third
+    same = [re.sub(r"epilogue_\w+", "", text.replace("x", "h")) for text in (first, second, third)]
+    assert same[0] == same[1] != same[2]
+    again = lower(programs.program(PRODUCTS.replace("h1", "h7").replace("layers_2", "layers_12"))).text
+    assert re.findall(r"^@gemm_epilogue.*?\n\n", again, re.M | re.S) == [first, second, third]
+
+
 def test_another_epilogue_is_another_kernel():
     versions = keys(
         layer("h1", "x_nhwc", "w1", "b1"),
