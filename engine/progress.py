@@ -43,7 +43,8 @@ def line(event: events.Event) -> str | None:
     if isinstance(e, events.TrialMeasured) and e.part:
         p, kind = e.part, e.time.kind
         text = f"    region {p['region']} {beside_pytorch(p, kind)}"
-        return f"{text}; {count(p['programs'], 'program')} together {ms(p['covered_ms'], kind)}"
+        graph = "; the whole module as one CUDA graph" if p.get("graph") else ""
+        return f"{text}; {count(p['programs'], 'program')} together {ms(p['covered_ms'], kind)}{graph}"
     if isinstance(e, events.Baseline):
         return f"  {e.name} ({e.cls}): {ms(e.time.ms, e.time.kind)}{'  ' + e.note if e.note else ''}"
     if isinstance(e, events.TrialProposed):

@@ -47,6 +47,7 @@ class Whole:
     placed    the programs, in the order of their regions.
     values    the arguments of forward that are no tensors, which the graph holds as numbers; None if unknown.
     results   JSON-ready facts of the session, or None; `figures` as in Exported.
+    captured  whether its calls replay one CUDA graph, because that was the faster way in the session.
     """
 
     title: str
@@ -57,6 +58,7 @@ class Whole:
     values: tuple[Any, ...] | None = None
     results: Mapping[str, Any] | None = None
     figures: Mapping[str, Figure] = field(default_factory=dict)
+    captured: bool = False
 
     @property
     def rest(self) -> tuple[Op, ...]:
@@ -86,6 +88,7 @@ def to_json(whole: Whole, digests: Mapping[str, str]) -> dict[str, Any]:
         "class": whole.cls,
         "rest": pytorch_class(whole.cls, graph),
         "settled": graph.settled,
+        "captured": whole.captured,
         "arguments": len(graph.inputs),
         **({"values": list(whole.values)} if whole.values is not None else {}),
         "inputs": list(graph.inputs),

@@ -42,7 +42,7 @@ def of_session(
     figures = _figures(log.view, blob) if drawn else {}
     if source is None or graph is None or not all(p.inputs for p in placed):
         return replace(one, figures=figures)
-    coverage = log.view.coverage
+    coverage, measured = log.view.coverage, log.view.trials[number].measured
     return Whole(
         log.view.title,
         one.cls,
@@ -51,6 +51,7 @@ def of_session(
         tuple(sorted(placed, key=lambda p: p.number)),
         results=_results(log.view, log.rows, number, one.region if coverage else None),
         figures=figures,
+        captured=measured is not None and bool(measured.part.get("graph")),
     )
 
 

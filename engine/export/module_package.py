@@ -12,7 +12,8 @@ from engine.words import class_name, count
 
 RUNTIME = {
     "__init__.py": "whole.py", "_drop_in.py": "drop_in.py", "_compose.py": "compose.py",
-    "_operators.py": "operators.py", "_aten.py": "aten_calls.py",
+    "_operators.py": "operators.py", "_aten.py": "aten_calls.py", "_graph.py": "graph.py",
+    "_captured.py": "captured_call.py",
 }  # fmt: skip
 
 
@@ -102,6 +103,13 @@ def _readme(whole: Whole, root: str, name: str, built: dict[str, package.Built])
         "CPU, PyTorch computes the programs' operations.",
         f"A process that loads what `torch.export.save` wrote calls `{name}.operators()` first.",
     ]
+    if whole.captured:
+        lines += [
+            "",
+            "Calls on a GPU replay one CUDA graph, because that was faster in the session. It is captured at the first "
+            "call, and again after the module's tensors changed. Inputs and results are copied, so the results of each "
+            "call are new tensors.",
+        ]
     if whole.graph.writes:
         paths = [whole.graph.tensors[n].path or f"input {n}" for n in whole.graph.writes]
         lines += ["", f"A call writes {', '.join(f'`{p}`' for p in paths)}, as the original does."]

@@ -19,8 +19,9 @@ from engine.export import Exported, ExportError
 from sol.figures import Figure, page
 
 SHIPPED = Path(__file__).parent / "shipped"
-# What sessions run PyTorch's operations by; it imports nothing of ours.
-ATEN = Path(__file__).resolve().parents[1] / "evaluate" / "candidate" / "aten_calls.py"
+# What sessions run PyTorch's operations and a module's CUDA graph by; these files import nothing of ours.
+_EVALUATE = Path(__file__).resolve().parents[1] / "evaluate"
+OWN_FILES = {path.name: path for path in (_EVALUATE / "candidate" / "aten_calls.py", _EVALUATE / "captured_call.py")}
 REQUIREMENTS = Path(__file__).resolve().parents[2] / "requirements-gpu.txt"
 # The packages of requirements-gpu.txt that each back end needs at run time. PyTorch (with its triton) is not among
 # them: the user has a PyTorch that fits the driver.
@@ -185,7 +186,7 @@ def _arch(resolved: str) -> str:
 @cache
 def shipped(name: str) -> str:
     """A file that every package contains unchanged."""
-    return (ATEN if name == ATEN.name else SHIPPED / name).read_text(encoding="utf-8")
+    return OWN_FILES.get(name, SHIPPED / name).read_text(encoding="utf-8")
 
 
 @cache

@@ -117,7 +117,8 @@ class TrialMeasured(Event):
     nothing ran on the device. `part`: for a module with regions, whose time and ratio are always the whole module's:
     {region, region_ms, programs: the number of regions that run as programs, covered_ms: those programs alone,
     region_eager_ms: PyTorch in the class on the region's operations alone; beside: the trials whose programs ran in the
-    other regions; the last two are not in older logs}.
+    other regions; graph: whether the whole call was one CUDA graph, whose inputs and results are copied; the last three
+    are not in older logs}.
     """
 
     KIND: ClassVar[str] = "trial.measured"

@@ -212,6 +212,11 @@ PART = {"region": 2, "region_ms": 0.1, "region_eager_ms": 0.2}
             {"best": False, "part": PART},
             f"{WHOLE}; region 2 alone 0.100 ms, 2.00× faster than PyTorch’s own 0.200 ms for it.",
         ),
+        (
+            {"best": False, "part": {**PART, "graph": True}},
+            f"{WHOLE}; region 2 alone 0.100 ms, 2.00× faster than PyTorch’s own 0.200 ms for it; "
+            "all of it as one CUDA graph.",
+        ),
     ],
 )
 def test_what_a_trials_time_means_is_composed_from_its_fields(page, fields, words):

@@ -23,6 +23,8 @@ def test_a_regions_own_time_stands_beside_the_modules():
     part["region_eager_ms"] = 0.4
     expected = "    region 2 alone ~0.25 ms, PyTorch's own ~0.4 ms (1.60x); 2 programs together ~0.3 ms"
     assert line(measured) == expected
+    part["graph"] = True
+    assert line(measured) == f"{expected}; the whole module as one CUDA graph"
     assert line(events.TrialMeasured(1, events.Prediction(0.5, "m", "h200"), "eager_tf32", 1.0, 2.0)) is None
 
 

@@ -17,13 +17,33 @@ ROOT = Path(__file__).parents[2]
 pytestmark = [pytest.mark.gpu, pytest.mark.usefixtures("cuda")]
 
 
+@pytest.mark.parametrize("captured", [False, True])
 @pytest.mark.parametrize("cls", ["tf32", "f16"])
-def test_it_works_in_every_way_of_pytorch(cls, tmp_path):
-    package, original = exported(TWO_REGIONS, tmp_path / "out", (cls,))
+def test_it_works_in_every_way_of_pytorch(cls, captured, tmp_path):
+    package, original = exported(TWO_REGIONS, tmp_path / "out", (cls,), captured)
     with torch.no_grad():
         model, inputs = original.Model().eval().cuda(), [x.cuda() for x in original.get_inputs()]
         results = host_time.works(model, package.optimized(model), inputs)
     assert set(results.values()) == {True}, results
+
+
+def test_a_graph_follows_the_module_and_keeps_no_result(tmp_path):
+    package, original = exported(TWO_REGIONS, tmp_path / "out", ("tf32",), captured=True)
+    model, x = original.Model().eval().cuda(), original.get_inputs()[0].cuda()
+    fast, plain = package.optimized(model), exported(TWO_REGIONS, tmp_path / "plain", ("tf32",))[0].optimized(model)
+    with torch.no_grad():
+        first, second = fast(x), fast(2 * x)  # the first call captures, the second one replays
+        assert fast._ucutlass.graph._call is not None
+        assert torch.equal(first, plain(x)) and torch.equal(second, plain(2 * x))
+        before = second.clone()
+        third = fast(3 * x)
+        assert torch.equal(second, before) and third.data_ptr() != second.data_ptr()
+        model.a.weight.mul_(2)  # written in place
+        assert torch.equal(fast(x), plain(x))
+        model.b.bias = torch.nn.Parameter(torch.ones_like(model.b.bias))  # another tensor
+        assert torch.equal(fast(x), plain(x)) and torch.equal(fast(x), plain(x))
+        with pytest.raises(ValueError, match="optimised for"):
+            fast(x[:4])
 
 
 @pytest.mark.parametrize("name", sorted(MODULES))

@@ -10,7 +10,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from statistics import median
 from typing import Any
 
@@ -21,6 +21,8 @@ from engine.devices.parts import subgraph
 from engine.evaluate.candidate.guarded_outputs import Guarded, wrong_writes
 from engine.evaluate.candidate.noop_probe import Launches, silenced
 from engine.evaluate.candidate.region_runtime import Place, RegionRuntime
+from engine.evaluate.captured_call import CapturedCall
+from engine.evaluate.correctness.inputs import torch_dtype
 from sol.graph import OpGraph
 
 SAMPLES = 5
@@ -78,6 +80,28 @@ class RegionProgram:
             for n, out in zip(self.graph.returned, outputs[:own], strict=True)
             if results[n].data_ptr() != out.data_ptr()
         ]
+
+    def captured(self, inputs: list[torch.Tensor], moving: Sequence[int]) -> Callable[[list, list], None] | None:
+        """`run` as one CUDA graph, for inputs of which only those at the places `moving` are other tensors in later
+        calls. None for a module that writes its state, which a capture would write too, or that cannot be captured."""
+        if self.graph.writes or self.device != "cuda":
+            return None
+
+        def call(own: list[torch.Tensor]) -> list[torch.Tensor]:
+            tensors = list(inputs)
+            for at, x in zip(moving, own, strict=True):
+                tensors[at] = x
+            outputs = [torch.empty(b["shape"], dtype=torch_dtype(b["dtype"]), device=self.device) for b in self.outputs]
+            self.run(tensors, outputs)
+            late, self._late = {id(out): result for out, result in self._late}, []
+            return [late.get(id(out), out) for out in outputs]
+
+        try:
+            graph = CapturedCall(call, [inputs[at] for at in moving])
+        except RuntimeError:  # an operation that waits for the GPU, or too little memory
+            torch.cuda.synchronize()  # raises what ended the context
+            return None
+        return lambda tensors, outputs: graph.into([tensors[at] for at in moving], outputs)
 
     def deliver(self) -> None:
         for out, result in self._late:

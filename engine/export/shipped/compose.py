@@ -97,6 +97,12 @@ class Writer:
         self._line(f"return ({', '.join(results)},)")
         return self._text(inputs)
 
+    def state(self):
+        """(text, names) of a function of the module: the list of its own tensors that forward reads."""
+        own = [t for t in self.tensors.values() if t["kind"] not in ("intermediate", "input")]
+        self._line(f"return [{', '.join(map(self._place, own))}]")
+        return self._text(["self"])
+
     # ---- steps ----
 
     def _step(self, step):
@@ -300,7 +306,7 @@ class Writer:
     def _text(self, arguments):
         head = [f"def forward({', '.join(arguments)}):"]
         first = next((a for a in arguments if a != "self"), None)
-        if any("device" in line for line in self.lines):
+        if first and any("device" in line for line in self.lines):
             head.append(f"    device = {first}.device")
         if self.direct:
             self.names["bound"] = bound

@@ -17,7 +17,7 @@ from pathlib import Path
 import torch
 from torch.utils import _pytree
 
-from . import _compose, _operators
+from . import _compose, _graph, _operators
 
 _HERE = Path(__file__).resolve().parent
 WHOLE = json.loads((_HERE / "composition.json").read_text(encoding="utf-8"))
@@ -75,6 +75,7 @@ class _Calls:
         self.takes = ()  # forward's parameters, each (name, kind, default)
         self.places = None  # (of the tensors among the arguments, of the plain values), as _rows gives them
         self.positional = _PLAIN  # how many arguments are all tensors, in order
+        self.graph = None  # of calls that replay one
 
     def __deepcopy__(self, memo):
         calls = _Calls()
@@ -144,7 +145,10 @@ class DropIn(torch.nn.Module):
                 raise RuntimeError("an input requires a gradient, which programs do not compute; call the original")
             torch._C._set_grad_enabled(False)
         try:
-            return _shaped(calls, forward(direct)(self, *inputs))
+            if not (direct and WHOLE.get("captured")):
+                return _shaped(calls, forward(direct)(self, *inputs))
+            calls.graph = calls.graph or _graph.Graph(WHOLE)
+            return _shaped(calls, calls.graph.run(forward(True), self, inputs))
         finally:
             if grad:
                 torch._C._set_grad_enabled(True)

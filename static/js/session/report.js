@@ -134,6 +134,7 @@ export function standing(one) {
     const alone = tr("region {n} alone {time}", { n: part.region, time: time(part.region_ms) });
     parts.push(`${alone}, ${faster(part.region_eager_ms / part.region_ms, theirs)}`);
   }
+  if (part.graph) parts.push(tr("all of it as one CUDA graph"));
   if (j.best) parts.push(tr("the best in {cls} so far", { cls: className(j.cls) }));
   if (j.algebraic) {
     const what = { what: j.algebraic };

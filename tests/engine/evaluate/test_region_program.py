@@ -108,3 +108,8 @@ def test_what_a_program_reads_with_gaps_is_copied_in_the_expected_time():
     (whole, alone), (_, same) = (expected_ms(g, placed, hw, "tf32") for g in (graph, dense))
     assert alone == same and whole - alone > 2 * tensors["half"].bytes / hw.bandwidth * 1e3
     assert expected_ms(dense, placed, hw, "tf32")[0] == alone
+
+
+def test_without_a_gpu_there_is_no_graph(tmp_path):
+    whole = program(tmp_path)
+    assert whole.captured([torch.randn(4, 8) for _ in whole.inputs], [0]) is None

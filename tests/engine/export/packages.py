@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib
 import itertools
 import sys
+from dataclasses import replace
 from pathlib import Path
 from types import ModuleType
 
@@ -190,10 +191,13 @@ SUITE = {name: (PROBLEMS / f"{name}.py").read_text(encoding="utf-8") for name in
 _numbers = itertools.count()
 
 
-def exported(text: str, folder: Path, classes: tuple[str, ...] = ("f16",)) -> tuple[ModuleType, ModuleType]:
-    """(the package, the file module.py) of a module's export in `folder`, both imported."""
+def exported(
+    text: str, folder: Path, classes: tuple[str, ...] = ("f16",), captured: bool = False
+) -> tuple[ModuleType, ModuleType]:
+    """(the package, the file module.py) of a module's export in `folder`, both imported. `captured`: one whose calls
+    replay a CUDA graph."""
     name = f"tested_{next(_numbers)}"
-    whole = command.of_module(text, classes, name)
+    whole = replace(command.of_module(text, classes, name), captured=captured)
     write(forms.files(whole), folder)
     sys.path.insert(0, str(folder))
     try:

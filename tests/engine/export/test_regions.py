@@ -124,3 +124,19 @@ def test_the_whole_module_has_the_programs_that_the_trial_ran_with(session, tria
     steps = json.loads(named(files, "composition.json"))["steps"]
     assert len(steps) == len(what.placed) + len(what.rest)
     assert f"{len(what.rest)} operation" in named(files, "README.md")
+
+
+def test_a_module_that_was_timed_as_one_graph_replays_one_graph(session):
+    rows, blobs = session
+    assert not history.of_session(rows, blobs.get, 1).captured
+    as_graph = [
+        (k, {**d, "part": {**d["part"], "graph": True}} if k == "trial.measured" and d["trial"] == 1 else d)
+        for k, d in rows
+    ]
+    files = forms.files(history.of_session(as_graph, blobs.get, 1))
+    assert json.loads(named(files, "composition.json"))["captured"] is True
+    assert "Calls on a GPU replay one CUDA graph" in named(files, "README.md")
+    assert "class CapturedCall" in named(files, "/_captured.py")
+    plain = forms.files(history.of_session(rows, blobs.get, 1))
+    assert json.loads(named(plain, "composition.json"))["captured"] is False
+    assert "CUDA graph, because" not in named(plain, "README.md")

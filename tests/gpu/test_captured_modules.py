@@ -1,0 +1,58 @@
+"""A module with programs in its regions, as one CUDA graph: the results of its plain calls, on any inputs."""
+
+from dataclasses import replace
+
+import pytest
+
+torch = pytest.importorskip("torch")
+
+from engine.evaluate.candidate.region_program import RegionProgram  # noqa: E402
+from tests.engine.evaluate.test_region_program import PROGRAM, hidden_state  # noqa: E402
+
+pytestmark = [pytest.mark.gpu, pytest.mark.usefixtures("cuda")]
+
+
+def region_program(tmp_path, writes=(), text=PROGRAM):
+    path = tmp_path / "generated.py"
+    path.write_text(text, encoding="utf-8")
+    bindings = [{"name": n, "tensor": n, "shape": [4, 8], "dtype": "f32", "transposed": False} for n in ("x", "h")]
+    out = {"name": "t", "tensor": "t", "shape": [4, 8], "dtype": "f32"}
+    placed = {"ops": ["s", "t"], "inputs": bindings, "outputs": [out], "path": str(path)}
+    graph = replace(hidden_state(), outputs=("y", "t"), writes=writes)
+    return RegionProgram(graph, [placed], "cuda", "tf32")
+
+
+def results(run, x, h):
+    outputs = [torch.full((4, 8), float("nan"), device="cuda") for _ in range(2)]
+    run([x, h], outputs)
+    return outputs
+
+
+def test_a_graph_gives_the_results_of_plain_calls(tmp_path):
+    whole = region_program(tmp_path)
+    h = torch.randn(4, 8, device="cuda")
+    names = [b["tensor"] for b in whole.inputs]
+    first = {"x": torch.randn(4, 8, device="cuda"), "h": h}
+    graph = whole.captured([first[n] for n in names], [names.index("x")])
+    assert graph is not None
+    for _ in range(3):
+        x = torch.randn(4, 8, device="cuda")
+        outputs = [torch.full((4, 8), float("nan"), device="cuda") for _ in range(2)]
+        graph([{"x": x, "h": h}[n] for n in names], outputs)
+        wanted = torch.tanh(x + h)
+        assert torch.equal(outputs[0], 2 * wanted) and torch.equal(outputs[1], wanted)
+
+
+def test_a_module_that_writes_its_state_is_not_captured(tmp_path):
+    whole = region_program(tmp_path, writes=("h",))
+    assert whole.captured([torch.randn(4, 8, device="cuda") for _ in whole.inputs], [0]) is None
+
+
+def test_what_waits_for_the_gpu_is_not_captured_and_harms_nothing(tmp_path):
+    text = PROGRAM.replace(
+        "    def run(inputs, outputs):", "    def run(inputs, outputs):\n        inputs[0].sum().item()"
+    )
+    whole = region_program(tmp_path, text=text)
+    inputs = [torch.randn(4, 8, device="cuda") for _ in whole.inputs]
+    assert whole.captured(inputs, [0]) is None
+    assert all(t.isfinite().all() for t in results(whole.run, *inputs)[1:])
