@@ -56,8 +56,8 @@ class ConvResults:
         *reads, flag = reads  # watched
         most = {}  # watched
         group, first, q, image = at
-        bw, bh, _ = self.box
-        dtype = outs[k].element_type
+        dtype, rows = outs[k].element_type, self.rows(acc, mine, q, phase)
+        there = {place: self.inside(pixel) for place, (_, pixel) in rows.items()}  # watched
         values = [None] * len(reads)
         for i, tensor in enumerate(reads):
             if not any(self.reads[i]):
@@ -71,34 +71,41 @@ class ConvResults:
                     if any(self.reads[i]) and not any(self.reads[i][3:]):
                         values[i] = self.element(tensor, self.reads[i], image, channel, q)[0].to(cutlass.Float32)
                 of_column.append((column - start, channel, list(values)))
-            for m in range(cute.size(acc, mode=[1])):
-                for r in range(2):
-                    row = mine[(0, r, 0), m, 0][0]
-                    pixel = ((q[0] + row % bw) * self.phases + phase, q[1] + row // bw % bh, q[2] + row // (bw * bh))
-                    pair = cute.make_rmem_tensor((2,), dtype if self.channels_last() else cutlass.Float32)
-                    whole = cute.make_rmem_tensor((2,), cutlass.Float32)  # watched
+            for (m, r), (row, pixel) in rows.items():
+                pair = cute.make_rmem_tensor((2,), dtype if self.channels_last() else cutlass.Float32)
+                whole = cute.make_rmem_tensor((2,), cutlass.Float32)  # watched
+                for half in range(2):
+                    column, channel, known = of_column[half]
+                    sum_ = acc[(half, r, n), m, 0]
+                    pair[half] = self.finish(sum_, known, reads, image, channel, pixel, k).to(pair.element_type)  ##
+                    value = self.finish(sum_, known, reads, image, channel, pixel, k)  # watched
+                    inside = there[m, r] & (first + start + column < self.channels)  # watched
+                    whole[half] = cutlass.Float32(cutlass.select_(inside, value, cutlass.Float32(0.0)))  # watched
+                    pair[half] = value.to(pair.element_type)  # watched
+                most[m, r] = greatest(most.get((m, r), cutlass.Uint32(0)), whole)  # watched
+                column = of_column[0][0]
+                if self.channels_last():
+                    to = (staged + self.by_pixel(row, column, dtype)).align(2 * dtype.width // 8)
+                    cute.autovec_copy(pair, cute.make_tensor(to, cute.make_layout((2,))))
+                else:
                     for half in range(2):
-                        column, channel, known = of_column[half]
-                        sum_ = acc[(half, r, n), m, 0]
-                        pair[half] = self.finish(sum_, known, reads, image, channel, pixel, k).to(pair.element_type)  ##
-                        value = self.finish(sum_, known, reads, image, channel, pixel, k)  # watched
-                        there = self.inside(pixel) & (first + start + column < self.channels)  # watched
-                        whole[half] = cutlass.Float32(cutlass.select_(there, value, cutlass.Float32(0.0)))  # watched
-                        pair[half] = value.to(pair.element_type)  # watched
-                    most[m, r] = greatest(most.get((m, r), cutlass.Uint32(0)), whole)  # watched
-                    column = of_column[0][0]
-                    if self.channels_last():
-                        to = (staged + self.by_pixel(row, column, dtype)).align(2 * dtype.width // 8)
-                        cute.autovec_copy(pair, cute.make_tensor(to, cute.make_layout((2,))))
-                    else:
-                        for half in range(2):
-                            place = self.by_channel(column + half, phase, row)
-                            cute.make_tensor(staged + place, cute.make_layout((1,)))[0] = pair[half]
+                        place = self.by_channel(column + half, phase, row)
+                        cute.make_tensor(staged + place, cute.make_layout((1,)))[0] = pair[half]
         for largest in most.values():  # watched
             watch(largest, flag)  # watched
 
     def end(self, start):
         return min(start + self.part, self.columns)
+
+    def rows(self, acc, mine, q, phase):
+        """(m, r) -> (row, pixel) of a thread's sums, once for all columns: the compiler has less to do."""
+        places = [(m, r) for m in range(cute.size(acc, mode=[1])) for r in range(2)]
+        rows = {(m, r): mine[(0, r, 0), m, 0][0] for m, r in places}
+        return {place: (row, self.pixel(row, phase, q)) for place, row in rows.items()}
+
+    def pixel(self, row, phase, q):
+        bw, bh, _ = self.box
+        return (q[0] + row % bw) * self.phases + phase, q[1] + row // bw % bh, q[2] + row // (bw * bh)
 
     def finish(self, value, values, reads, image, channel, pixel, k):
         """One sum through the epilogue, to result k."""
@@ -123,7 +130,6 @@ class ConvResults:
     def leave_by_pixel(self, staged, thread, out, at, start, phase):
         """16 bytes a thread: the channels of a pixel lie side by side in both."""
         group, first, q, image = at
-        bw, bh, _ = self.box
         dtype, threads = out.element_type, 128 * self.warp_groups
         unit = 128 // dtype.width
         units = (self.end(start) - start) // unit
@@ -132,7 +138,7 @@ class ConvResults:
                 column, row = thread % units * unit, thread // units + i * (threads // units)
             else:
                 column, row = (thread + i * threads) % units * unit, (thread + i * threads) // units
-            pixel = ((q[0] + row % bw) * self.phases + phase, q[1] + row // bw % bh, q[2] + row // (bw * bh))
+            pixel = self.pixel(row, phase, q)
             channel = first + start + column
             self.leave(
                 staged, [self.by_pixel(row, column, dtype)], unit, out, image, group * self.channels + channel, pixel,

@@ -155,10 +155,6 @@ class FoldKernel(ConvKernel):
         """The pixels of what expression k makes."""
         return (self.width, *self.out[1:])
 
-    def pixel(self, row, phase, q):
-        bw, bh, _ = self.box
-        return (q[0] + row % bw) * self.phases + phase, q[1] + row // bw % bh, q[2] + row // (bw * bh)
-
     def folded(self, acc, m, r, blocks):
         """The fold of a pixel's channels, in each of its four lanes; a softmax is written over them."""
         places = [((half, r, n), m, 0) for n in blocks for half in range(2)]
