@@ -1,4 +1,5 @@
-"""A pool of parallel builds for both back ends. A build that a caller waits for comes first."""
+"""A pool of parallel builds for both back ends. A build that a caller waits for comes first, and finds a worker: some
+are kept from builds that nobody waits for yet, which take a minute each with nvcc."""
 
 from __future__ import annotations
 
@@ -40,11 +41,13 @@ def default_size() -> int:
 
 
 class Job:
-    """A queued or running build. `result` waits; `cancel` takes it out of the queue or ends its compiler."""
+    """A queued or running build. `result` waits; `cancel` takes it out of the queue or ends its compiler; `leave` does
+    so once nobody wants it who asked for it."""
 
     def __init__(self, pool: BuildPool, source: Source, priority: int):
         self.source, self.priority = source, priority
         self._pool = pool
+        self._wanted = 0  # by so many callers of `submit`
         self._done, self._stop = threading.Event(), threading.Event()
         self._built: Built | None = None
         self._error: BuildError | None = None
@@ -53,10 +56,25 @@ class Job:
     def done(self) -> bool:
         return self._done.is_set()
 
+    @property
+    def stopped(self) -> bool:
+        return self._stop.is_set()
+
     def cancel(self) -> None:
         """Stop the build. `result` then raises BuildError("cancelled")."""
         self._stop.set()
         self._pool._drop(self)
+
+    @property
+    def ahead(self) -> bool:
+        """Whether nobody waits for it yet."""
+        return self.priority >= 0
+
+    def leave(self) -> None:
+        """One of those who asked for it does not want it any more."""
+        self._wanted -= 1
+        if self._wanted <= 0 and self.ahead and not self.done:
+            self.cancel()
 
     def result(self, cancelled: Callable[[], bool] = lambda: False) -> Built:
         """Wait for the build, which now comes before all others in the queue. Raises BuildError."""
@@ -103,6 +121,7 @@ class BuildPool:
         self._closed = False
         self._threads: list[threading.Thread] = []
         self._waiting = 0  # idle threads
+        self._running: list[Job] = []  # one for each working thread
         self._importing = 0  # threads whose worker is not ready yet
 
     def warm(self, workers: int = 1) -> None:
@@ -120,9 +139,11 @@ class BuildPool:
             if self._closed:
                 raise BuildError("cancelled", "the build pool is closed")
             job = self._jobs.get(key)
-            if job is not None and not job.done:
+            if job is None or job.done or job.stopped:
+                job = Job(self, source, priority)
+            job._wanted += 1
+            if job is self._jobs.get(key):
                 return job
-            job = Job(self, source, priority)
             if cached is not None:
                 job._end(cached, None)
                 return job
@@ -182,6 +203,7 @@ class BuildPool:
             job.priority = -2
             self._queue = [(-2 if _of(queued) is job else p, number, queued) for p, number, queued in self._queue]
             heapq.heapify(self._queue)
+            self._ready.notify_all()  # it may run now, or leave its place to a build ahead
 
     def _drop(self, job: Job) -> None:
         with self._ready:
@@ -190,6 +212,7 @@ class BuildPool:
             heapq.heapify(self._queue)
             if waits:
                 job._end(None, BuildError("cancelled", "the build was stopped on request"))
+            self._ready.notify_all()
 
     def _share(self, job: Job, parts: Parts, path: Path) -> None:
         """Let other threads help with a job's stages, as soon as they have nothing more urgent to do."""
@@ -209,31 +232,44 @@ class BuildPool:
             self._grow()
         try:
             while (job := self._next()) is not None:
-                if isinstance(job, Help):
-                    job.by(builder)
-                    continue
                 try:
-                    job._end(self._one(job, builder), None)
-                except BuildError as error:
-                    job._end(None, error)
-                except Exception as error:
-                    job._end(None, BuildError("compile_failed", f"{type(error).__name__}: {error}"))
-                with self._ready:
-                    self._jobs = {key: other for key, other in self._jobs.items() if not other.done}
+                    self._do(job, builder)
+                finally:
+                    with self._ready:
+                        self._running.remove(_of(job))
+                        self._jobs = {key: other for key, other in self._jobs.items() if not other.done}
+                        self._ready.notify_all()
         finally:
             builder.close()
+
+    def _do(self, job: Job | Help, builder: CuteBuilder) -> None:
+        if isinstance(job, Help):
+            job.by(builder)
+            return
+        try:
+            job._end(self._one(job, builder), None)
+        except BuildError as error:
+            job._end(None, error)
+        except Exception as error:
+            job._end(None, BuildError("compile_failed", f"{type(error).__name__}: {error}"))
 
     def _next(self) -> Job | Help | None:
         with self._ready:
             self._waiting += 1
             try:
-                while not self._queue:
-                    if self._closed:
+                while not (self._queue and (not _of(self._queue[0][2]).ahead or self._room_ahead())):
+                    if self._closed and not self._queue:
                         return None
                     self._ready.wait()
-                return heapq.heappop(self._queue)[2]
+                entry = heapq.heappop(self._queue)[2]
+                self._running.append(_of(entry))
+                return entry
             finally:
                 self._waiting -= 1
+
+    def _room_ahead(self) -> bool:
+        """Whether a build that nobody waits for may begin: a third of the workers is for those that somebody does."""
+        return sum(job.ahead for job in self._running) < max(1, self.size - self.size // 3)
 
     def _one(self, job: Job, builder: CuteBuilder) -> Built:
         def stop() -> bool:

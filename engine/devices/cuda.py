@@ -24,7 +24,7 @@ from dsl.lower import Source
 from engine import cores, sandbox
 from engine.build.cute import environment
 from engine.build.limited import BuildError
-from engine.build.pool import BuildPool
+from engine.build.pool import BuildPool, Job
 from engine.devices import Candidate, Problem, SessionRefused, TrialError
 from engine.devices.gpus import ARCH, bytes_needed, describe, only, visible
 from engine.evaluate.candidate.gpu_session import GpuSession
@@ -181,7 +181,8 @@ class Cuda:
             failed.pop_all()
         rounds = GpuRounds(session)
         timing = PairedTiming(session, rounds, functools.partial(self._condition, worker), overhead)
-        programs = Programs(GpuBuilds(session, self.hw, self.gpu["name"]), rounds, timing)
+        builds = GpuBuilds(session, self.hw, self.gpu["name"])
+        programs = Programs(builds, rounds, timing)
         times = compile_times.Kept(self.pool.cache, problem, self.gpu["name"], self.gpu["driver"])
         kernels = Kernels(
             reference, Judge(host=worker), timed=True, local_user=self.local_user, cancelled=cancelled,
@@ -189,6 +190,7 @@ class Cuda:
         )  # fmt: skip
 
         def close() -> None:
+            builds.close()
             kernels.close()
             processes.close()
 
@@ -235,6 +237,7 @@ class GpuBuilds:
 
     def __init__(self, session: GpuSession, hw: Hardware, gpu: str):
         self.session, self.hw, self.gpu = session, hw, gpu
+        self._ahead: list[Job] = []
 
     def build(self, candidate: Candidate) -> events.TrialCompiled:
         arch = candidate.program.arch or ARCH
@@ -248,9 +251,18 @@ class GpuBuilds:
         )
 
     def prefetch(self, candidates: Sequence[Candidate]) -> None:
+        jobs = []
         for i, candidate in enumerate(candidates):
             with contextlib.suppress(BuildError):
-                self.session.pool.submit(candidate.sources[candidate.backend], priority=10 + i)
+                jobs.append(self.session.pool.submit(candidate.sources[candidate.backend], priority=10 + i))
+        self.close()
+        self._ahead = jobs
+
+    def close(self) -> None:
+        """What was built ahead and is not wanted any more leaves its place to others."""
+        for job in self._ahead:
+            job.leave()
+        self._ahead = []
 
 
 @functools.cache

@@ -124,13 +124,57 @@ def test_a_failure_is_told_and_the_thread_lives(pool, builds):
 
 def test_as_many_at_once_as_the_pool_is_wide(builds, tmp_path):
     wide = BuildPool(Cache(tmp_path), size=3)
-    jobs = [wide.submit(source(str(i))) for i in range(6)]
+    jobs = [wide.submit(source(str(i)), priority=-1) for i in range(6)]
     until(lambda: builds.running == 3)
     builds.gate.set()
     for job in jobs:
         job.result()
     wide.close()
     assert builds.most == 3
+
+
+def test_builds_that_nobody_waits_for_leave_a_third_of_the_workers(builds, tmp_path):
+    wide = BuildPool(Cache(tmp_path), size=3)
+    try:
+        ahead = [wide.submit(source(name), priority=10) for name in "abc"]
+        until(lambda: builds.running == 2)
+        waited = threading.Thread(target=wide.build, args=(source("now"),))
+        waited.start()
+        until(lambda: "now" in builds.order)
+        assert builds.running == 3 and "c" not in builds.order
+        one = threading.Thread(target=ahead[0].result)  # from now on somebody waits for it, so another may begin
+        one.start()
+        builds.gate.set()
+        waited.join()
+        one.join()
+        assert ahead[2].result().path == Path("c")
+    finally:
+        builds.gate.set()
+        wide.close()
+
+
+def test_a_build_ends_once_all_who_asked_for_it_left(pool, builds):
+    first, second = pool.submit(source("a"), priority=10), pool.submit(source("a"), priority=10)
+    until(lambda: builds.order == ["a"])
+    first.leave()
+    time.sleep(0.05)
+    assert not second.done
+    second.leave()
+    until(lambda: second.done)
+    builds.gate.set()
+    assert pool.build(source("a")).path == Path("a")  # a new one, not that which was stopped
+
+
+def test_a_build_that_somebody_waits_for_is_not_left(pool, builds):
+    job = pool.submit(source("a"), priority=10)
+    until(lambda: builds.order == ["a"])
+    waiter = threading.Thread(target=job.result)
+    waiter.start()
+    until(lambda: not job.ahead)
+    job.leave()
+    builds.gate.set()
+    waiter.join()
+    assert job.result().path == Path("a")
 
 
 def test_closing_ends_what_runs_and_refuses_more(pool, builds):
