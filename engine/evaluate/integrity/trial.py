@@ -22,6 +22,7 @@ _ORDER = (PASSED, UNSEEN, MINOR, LIBRARY, WRONG, GAMING)
 GUARD = "guard"  # the name of a guarded program's check
 HIDDEN = 1.5  # ratio of all streams' time to the events' time above which work is hidden
 SLACK_US = 20.0  # for a kernel's start and CUPTI's clock
+SEVERAL = 4  # kernels; of more, the longest are named
 _FINE_TO_COARSE = ("f32", "tf32", "f16", "bf16", "fp8", "i8")
 
 
@@ -102,7 +103,16 @@ def _ran(facts: dict[str, Any]) -> dict[str, str]:
     if not own:
         return check(name, LIBRARY, f"only library kernels ran: {', '.join(theirs[:3])}")
     sentence = f"CUPTI saw {len(own)} of {len(kernels)} kernels that are the program's own"
-    return check(name, PASSED, sentence + (f"; besides {', '.join(theirs[:3])}" if theirs else ""))
+    sentence += f"; besides {', '.join(theirs[:3])}" if theirs else ""
+    return check(name, PASSED, sentence + (f"; {_longest(kernels)}" if len(kernels) > SEVERAL else ""))
+
+
+def _longest(kernels: list[dict[str, Any]]) -> str:
+    """Where the time of many kernels goes. Several have one name, so each has its place among the launches."""
+    total = sum(k["us"] for k in kernels) or 1.0
+    longest = sorted(enumerate(kernels, 1), key=lambda row: -row[1]["us"])[:SEVERAL]
+    rows = [f"number {i} ({plain_name(k['name'])[:40]}) {k['us']:.4g} us, {k['us'] / total:.0%}" for i, k in longest]
+    return f"the longest of {total:.4g} us: {'; '.join(rows)}"
 
 
 def _streams(facts: dict[str, Any], ms: float) -> dict[str, str]:

@@ -30,6 +30,15 @@ def test_an_honest_program_is_clean_and_each_check_says_what_was_seen():
     assert checks["timed results"]["said"] == "2 of 15 timed results were compared, and right"
 
 
+def test_of_many_kernels_the_longest_are_named_with_their_places():
+    many = [kernel(f"kernel_cutlass_h{i}", us=10.0) for i in range(6)] + [kernel("slow", us=40.0)]
+    _, checks = verdicts(kernels=many)
+    assert checks["kernels"]["said"].startswith(
+        "CUPTI saw 7 of 7 kernels that are the program's own; the longest of 100 us"
+    )
+    assert "number 7 (slow) 40 us, 40%; number 1 (kernel_cutlass_h0) 10 us, 10%" in checks["kernels"]["said"]
+
+
 @pytest.mark.parametrize(
     ("changes", "verdict", "name", "says"),
     [
