@@ -215,3 +215,14 @@ def test_no_program_is_promised_a_time_that_measured_rates_do_not_allow(m, n, k,
     ms = predict(ir.Program("p", params, (stage,), ("y",), (stage.type,)), H200).ms
     moved = (m * k + n * k + m * n) * (2 if stored == "f16" else 4)
     assert ms >= roofs(2.0 * m * n * k, 0, 0, moved, H200, kind, ceiling=True).ms
+
+
+def test_a_pool_between_two_layouts_reads_a_sector_for_each_element_of_its_windows():
+    """Measured on an H200: 8.9 ms, all of a GoogLeNet module (11.7 ms) but its other stages."""
+    head = "program p(x: f32[10, 480, 224, 224]) -> f32[10, 480, 224, 224] {\n  y = pool(x) { op max  window 3x3  "
+    along = head + "stride 1x1  padding 1x1  store f32 }\n  return y\n}"
+    across = along.replace("store f32 }", "store f32 nhwc }\n  z = transform(y) { layout nchw }").replace(
+        "return y", "return z"
+    )
+    one, other = (predict(check(text).program, H200).stages[0].ms for text in (across, along))
+    assert one == pytest.approx(8.9, rel=0.25) and other < 1.0

@@ -3,6 +3,7 @@
 import pytest
 
 from dsl.check.program import check
+from dsl.ir import NCHW, NHWC, Pool
 from dsl.printer import to_text
 from engine.devices import SessionRefused
 from engine.strategies.planner.lowering.lower import lower
@@ -38,3 +39,17 @@ def test_rounding_up_is_lowered_where_it_adds_no_window():
     odd = pooled("max_pool2d", (4, 8, 33, 33), (4, 8, 17, 17), kernel_size=[2, 2], ceil_mode=True)
     with pytest.raises(SessionRefused, match="ceil_mode"):
         lower(odd)
+
+
+@pytest.mark.parametrize("behind", [False, True])
+def test_a_pool_keeps_the_layout_of_what_it_reads(behind):
+    """Across layouts each thread would read another row for each element of its window."""
+    g = Builder()
+    x, shape = g.input("x", (4, 64, 32, 32)), (4, 64, 32, 32)
+    if behind:
+        x = g.op("conv2d", [x, g.parameter("before", (64, 64, 3, 3))], shape, padding=[1, 1])
+    pool = g.op("max_pool2d", [x], shape, kernel_size=[3, 3], stride=[1, 1], padding=[1, 1])
+    lowered = lower(g.graph(g.op("conv2d", [pool, g.parameter("behind", (64, 64, 3, 3))], shape, padding=[1, 1])))
+    program = check(to_text(lowered.program("tf32"))).program
+    stage = next(s for s in program.stages if isinstance(s, Pool))
+    assert stage.type.layout == program.type_of(stage.operands[0].name).layout == (NHWC if behind else NCHW)

@@ -62,7 +62,7 @@ class Readers:
                 at = stage_of(unkey(load.name)[0])
                 if at is not None:
                     self._of[at].append((i, "load"))
-        self.layout = cache(self._layout)
+        self._wish, self.layout = cache(self._wished), cache(self._chosen)
 
     def _roles(self, draft: Draft) -> tuple[str, ...]:
         if isinstance(draft, Product | Attention):
@@ -107,7 +107,18 @@ class Readers:
     def _moves(self, reader: int) -> bool:
         return isinstance(self.drafts[reader], Rearrangement) and self._for_products(reader)
 
-    def _layout(self, stage: int) -> str:
+    def _chosen(self, stage: int) -> str:
+        """The layout of a stage's result. A pool keeps that of what it reads: each thread would read another row for
+        each element of its window (11.7 ms instead of 3.3 for a GoogLeNet module on an H200), where a transform goes
+        through shared memory."""
+        draft, wish = self.drafts[stage], self._wish(stage)
+        if isinstance(draft, Pooling) and wish == NHWC:
+            sources = [stage_of(source.of) for source in draft.sources]
+            return NHWC if all(at is not None and self.layout(at) == NHWC for at in sources) else NCHW
+        return wish
+
+    def _wished(self, stage: int) -> str:
+        """The layout that all readers of a stage prefer, if it can store it."""
         draft = self.drafts[stage]
         able = isinstance(draft, Pooling | Elementwise | Normalization | Concatenation) or (
             isinstance(draft, Convolution) and not direct(draft, self.element) and not self.in_rows(draft)
@@ -128,7 +139,7 @@ class Readers:
         if isinstance(draft, Normalization) and draft.op not in ("groupnorm", "instancenorm", "batchnorm"):
             return False
         joins = isinstance(draft, Pooling | Elementwise | Normalization | Concatenation)
-        return joins and self.layout(reader) == NHWC
+        return joins and self._wish(reader) == NHWC
 
 
 def up(size: int, step: int) -> int:
