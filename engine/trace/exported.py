@@ -31,7 +31,7 @@ def export(model: Any, inputs: tuple[Any, ...], named: dict[str, Any] | None = N
     import torch
 
     known = {id(tensor) for tensor in _kept(model)}
-    with warnings.catch_warnings(), torch.no_grad(), _written_at_the_end(model), shapes_only():
+    with warnings.catch_warnings(), torch.no_grad(), _no_hook_stays(), _written_at_the_end(model), shapes_only():
         warnings.simplefilter("ignore")
         program = torch.export.export(model, inputs, named or None, strict=False)
         if any(map(in_place.writes, program.graph.nodes)) and not in_place.functional(program):
@@ -41,6 +41,20 @@ def export(model: Any, inputs: tuple[Any, ...], named: dict[str, Any] | None = N
         if isinstance(value, torch._subclasses.fake_tensor.FakeTensor) and id(value) not in known:
             raise RuntimeError(f"forward computes {name} by operations that torch.export does not see")
     return program
+
+
+@contextlib.contextmanager
+def _no_hook_stays() -> Iterator[None]:
+    """torch.export (2.11) leaves its hook on every module's buffers behind where forward raises, and the next module
+    that sets a buffer would fail in it."""
+    from torch.nn.modules.module import _global_buffer_registration_hooks as hooks
+
+    before = set(hooks)
+    try:
+        yield
+    finally:
+        for key in set(hooks) - before:
+            del hooks[key]
 
 
 def _kept(model: Any) -> Iterator[Any]:

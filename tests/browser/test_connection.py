@@ -38,6 +38,7 @@ def test_a_dropped_socket_is_said_and_healed(app, open_page):
         for e in app.get(f"/api/sessions/{session['id']}/events?limit=2000")["events"]
         if e["kind"] == "trial.proposed"
     ]
+    expect(page.locator("#timeline .trial")).to_have_count(len(proposed))  # drawn in the next frame
     assert timeline(page) == proposed
 
 
