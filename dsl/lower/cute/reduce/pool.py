@@ -1,4 +1,9 @@
-"""Pooling: the maximum or mean of windows. A thread computes a result or a vector of channels; global pools reduce."""
+"""Pooling: the maximum or mean of windows. A thread computes a result or a vector of channels; global pools reduce.
+
+Where windows overlap along h and w is innermost, a thread computes results below each other: what several of their
+windows have in common is read once (28 elements in place of 64 for four windows of 4 x 4), and neighbours of a warp
+still read neighbours along w.
+"""
 
 from __future__ import annotations
 
@@ -45,22 +50,25 @@ def plan(program: Program, stage: Pool) -> StagePlan:
     while width > 1 and windows.size[-1] * width > UNROLLED:
         width //= 2
     order = y.memory_order
-    extents = tuple(y.shape[a] // (width if a == 1 else 1) for a in order)
-    vectors = prod(extents)
-    rows = 4 if vectors >= 8 * SMS * THREADS else 1
+    overlap = rank >= 4 and windows.dilation[-2] == 1 and windows.step[-2] < windows.size[-2]
+    many = prod(y.shape) // width
+    rows = 4 if many >= 8 * SMS * THREADS else 1
     while rows > 1 and rows * width * windows.count > UNROLLED:
         rows //= 2
+    down = rank - 2 if overlap and rows > 1 and inner == x.memory_order[-1] == rank - 1 else None  # the axis of `rows`
+    extents = tuple(-(-y.shape[a] // rows) if a == down else y.shape[a] // (width if a == 1 else 1) for a in order)
+    vectors = prod(extents)
     fixed = [0 if a >= 2 else x.strides[a] for a in range(rank)]
     places = [("x", Reading("", x.dtype, tuple(fixed)))]
     places += list(readings.items())
     places += [(f"o{i}", o) for i, (o, _, _) in enumerate(outputs)]
     offsets = []
     for label, r in places:
-        s = tuple(r.strides[a] * (width if a == 1 else 1) for a in order)
+        s = tuple(r.strides[a] * (width if a == 1 else rows if a == down else 1) for a in order)
         wide = windows.wide if label == "x" else reach(y.shape, r.strides) >= WIDE
         offsets.append(Offset(label, s, 0, wide))
     for axis in range(2, rank):
-        offsets.append(Offset("c", tuple(1 if a == axis else 0 for a in order)))
+        offsets.append(Offset("c", tuple((rows if a == down else 1) if a == axis else 0 for a in order)))
     result_names = ", ".join([stage.x.name, *readings, *(o.tensor for o, _, _ in outputs)])
     text.add(
         index_function(
@@ -69,8 +77,12 @@ def plan(program: Program, stage: Pool) -> StagePlan:
         )
     )  # fmt: skip
     text.gap(2)
-    text.add("\n".join(_kernel(stage, windows, width, rows, vectors, places, outputs, names)))
-    blocks = -(-vectors // (THREADS * rows))
+    if down is None:
+        lines, each = _kernel(stage, windows, width, rows, vectors, places, outputs, names), rows
+    else:
+        lines, each = _blocks(stage, windows, rows, vectors, places, outputs, names), 1
+    text.add("\n".join(lines))
+    blocks = -(-vectors // (THREADS * each))
     grid = f"grid=({blocks}, 1, 1), block=({THREADS}, 1, 1)"
     add_launch(text, stage.name, names, [(f"{stage.name}_kernel", names, grid)])
     imports = frozenset().union(*(f.imports for _, f, _ in outputs)) | {("cutlass", "select_")}
@@ -161,6 +173,65 @@ def _kernel(stage, windows: Windows, width, rows, vectors, places, outputs, name
             f"{indent}for j in cutlass.range_constexpr({width}):",
             f"{indent}    out[j] = {function.call('value[j]', *picks)}",
             f"{indent}write({o.tensor}, at[{1 + len(keys) + i}], out{how})",
+        ]
+    return lines
+
+
+def _blocks(stage, windows: Windows, rows, vectors, places, outputs, names) -> list[str]:
+    """A thread takes `rows` results below each other."""
+    name, biggest, n, at = stage.name, stage.op == "max", len(windows.size), len(places)
+    neutral = "-Float32.inf" if biggest else "0.0"
+    guard, height, below = vectors % THREADS != 0, windows.results[-2], n - 2
+    reach_ = (rows - 1) * windows.step[-2] + windows.size[-2]
+    step = "cute.arch.fmax(value[row], one, nan=True)" if biggest else "value[row] + one"
+    outer, spots = prod(windows.size[:-2]), ["line", "last"]
+    if n == 3:
+        spots.insert(0, "place" if outer > 1 else "0")
+    lines = [
+        "@cute.kernel",
+        f"def {name}_kernel({', '.join(f'{t}: cute.Tensor' for t in names)}):",
+        f'    """{vectors:,} blocks of {rows} results below each other: a thread takes 1."""',
+        "    thread, _, _ = cute.arch.thread_idx()",
+        "    block, _, _ = cute.arch.block_idx()",
+        f"    index = Uint32(block) * {THREADS} + Uint32(thread)",
+        f"    at = {name}_at(" + (f"cutlass.min(index, Uint32({vectors - 1})))" if guard else "index)"),
+        f"    value = cute.make_rmem_tensor(({rows},), Float32)",
+        f"    value.fill({neutral})",
+    ]
+    indent = "    "
+    if n == 3 and outer > 1:
+        lines.append(f"{indent}for place in cutlass.range_constexpr({outer}):")
+        indent += "    "
+    lines.append(f"{indent}for line in cutlass.range_constexpr({reach_}):  # of x, below the first one")
+    lines.append(f"{indent}    for last in cutlass.range_constexpr({windows.size[-1]}):")
+    indent += "        "
+    more, offset, tested = windows.locate([f"at[{at + i}]" for i in range(n)], spots, indent, over=below)
+    lines += [*more, f"{indent}one = lanes(read({stage.x.name}, at[0] + {offset}, 1))[0]"]
+    if tested:
+        lines.append(f"{indent}one = Float32(select_(inside, one, Float32({neutral})))")
+    lines += [
+        f"{indent}for row in cutlass.range_constexpr({rows}):",
+        f"{indent}    if cutlass.const_expr(0 <= line - row * {windows.step[-2]} < {windows.size[-2]}):",
+        f"{indent}        value[row] = {step}",
+    ]
+    keys = [label for label, _ in places[1 : 1 + len(places) - 1 - len(outputs)]]
+    lines.append(f"    for row in cutlass.range_constexpr({rows}):")
+    tests = [f"index < {vectors}"] * guard + [f"at[{at + below}] + row < {height}"] * (height % rows != 0)
+    indent = "        "
+    if tests:
+        lines.append(f"{indent}if {' & '.join(f'({t})' for t in tests)}:")
+        indent += "    "
+    for i, key in enumerate(keys, 1):
+        r = places[i][1]
+        move = f" + row * {r.strides[-2]}" if r.strides[-2] else ""
+        lines.append(f"{indent}{key}_values = lanes(read({r.tensor}, at[{i}]{move}, 1))")
+    scale = "" if biggest else f" * {1.0 / windows.count!r}"
+    for i, (o, function, needed) in enumerate(outputs):
+        picks = [f"{key}_values[0]" for key in needed]
+        lines += [
+            f"{indent}out = cute.make_rmem_tensor((1,), Float32)",
+            f"{indent}out[0] = {function.call(f'value[row]{scale}', *picks)}",
+            f"{indent}write({o.tensor}, at[{1 + len(keys) + i}] + row * {o.strides[-2]}, out)",
         ]
     return lines
 
