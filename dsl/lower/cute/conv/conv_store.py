@@ -140,10 +140,9 @@ class ConvResults:
                 column, row = (thread + i * threads) % units * unit, (thread + i * threads) // units
             pixel = self.pixel(row, phase, q)
             channel = first + start + column
-            self.leave(
-                staged, [self.by_pixel(row, column, dtype)], unit, out, image, group * self.channels + channel, pixel,
-                self.inside(pixel) & (channel < self.channels) & (row < self.pixels),
-            )
+            to = self.element(out, self.strides, image, group * self.channels + channel, pixel)
+            there = self.inside(pixel) & (channel < self.channels) & (row < self.pixels)
+            self.leave(staged, [self.by_pixel(row, column, dtype)], unit, to, there)
 
     def leave_by_channel(self, staged, thread, out, at, start):
         """`vector` pixels a thread, of all phases, side by side along w."""
@@ -152,7 +151,10 @@ class ConvResults:
         bw, threads = bw * self.phases, 128 * self.warp_groups
         rows, count = self.pixels * self.phases // self.vector, self.end(start) - start
         for i in range(-(-rows * count // threads)):
-            if threads % rows == 0:
+            turns = rows // threads
+            if rows % threads == 0:  # a thread keeps its rows, and what is known of them, through all channels
+                row, column = thread + i % turns * threads, i // turns
+            elif threads % rows == 0:
                 row, column = thread % rows, thread // rows + i * (threads // rows)
             else:
                 row, column = (thread + i * threads) % rows, (thread + i * threads) // rows
@@ -164,16 +166,17 @@ class ConvResults:
                 at_w = (along_w + k) // self.phases
                 places.append(self.by_channel(column, (along_w + k) % self.phases, line * self.box[0] + at_w))
             channel = first + start + column
-            self.leave(
-                staged, places, self.vector, out, image, group * self.channels + channel, pixel,
-                self.inside(pixel) & (channel < self.channels) & (column < count),
-            )
+            there = self.inside(pixel) & (channel < self.channels)
+            if rows % threads != 0:
+                there = there & (column < count)
+            to = self.element(out, self.strides, image, group * self.channels + channel, pixel)
+            self.leave(staged, places, self.vector, to, there)
 
     def inside(self, pixel):
         return (pixel[0] < self.width) & (pixel[1] < self.out[1]) & (pixel[2] < self.out[2])
 
     @cute.jit
-    def leave(self, staged, places, count, out, image, channel, pixel, there):
+    def leave(self, staged, places, count, to, there):
         """`count` values from shared memory (side by side, or each at its place) to neighbours in a result."""
         if there:
             values = cute.make_rmem_tensor((count,), staged.dtype)
@@ -183,17 +186,17 @@ class ConvResults:
             else:
                 for k in cutlass.range_constexpr(count):
                     values[k] = cute.make_tensor(staged + places[k], cute.make_layout((1,)))[0]
-            ready = cute.make_rmem_tensor((count,), out.element_type)
-            ready.store(values.load().to(out.element_type))
-            to = self.element(out, self.strides, image, channel, pixel).iterator
-            to = to.align(count * out.element_type.width // 8)
-            cute.autovec_copy(ready, cute.make_tensor(to, cute.make_layout((count,))))
+            ready = cute.make_rmem_tensor((count,), to.element_type)
+            ready.store(values.load().to(to.element_type))
+            first = to.iterator.align(count * to.element_type.width // 8)
+            cute.autovec_copy(ready, cute.make_tensor(first, cute.make_layout((count,))))
 
     def element(self, tensor, strides, image, channel, pixel):
         """One element of a tensor; in 64 bits, as a result may have more than 2^31 of them."""
         first, *along = strides
-        offset = first + channel * along[1] + pixel[0] * along[2] + pixel[1] * along[3] + pixel[2] * along[4]
-        return cute.make_tensor(tensor.iterator + (cutlass.Int64(image) * along[0] + offset), cute.make_layout(1))
+        offset = first + pixel[0] * along[2] + pixel[1] * along[3] + pixel[2] * along[4]
+        pixel_ = tensor.iterator + (cutlass.Int64(image) * along[0] + offset)
+        return cute.make_tensor(pixel_ + channel * along[1], cute.make_layout(1))
 '''
 
 

@@ -73,13 +73,18 @@ class Memory(emulator.Global):
         return np.asarray(self.flat[i].float().numpy()).view(Value)
 
 
-class Element(emulator.View):
-    @property
-    def iterator(self):
-        return self.pointer
+class Element:
+    """An address, which may be outside of its tensor until somebody accesses it."""
+
+    def __init__(self, pointer, layout):
+        self.iterator, self.layout = pointer, layout
+        self.element_type = pointer.tensor.element_type
 
     def __getitem__(self, i):
-        return super().__getitem__(i).view(Value)
+        return emulator.View(self.iterator, self.layout)[i].view(Value)
+
+    def __setitem__(self, i, value):
+        emulator.View(self.iterator, self.layout)[i] = value
 
 
 class Staged(emulator.Pointer):
