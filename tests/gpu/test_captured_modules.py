@@ -6,6 +6,7 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
+from engine.evaluate.candidate import region_program as region_program_module  # noqa: E402
 from engine.evaluate.candidate.region_program import RegionProgram  # noqa: E402
 from tests.engine.evaluate.test_region_program import PROGRAM, hidden_state  # noqa: E402
 
@@ -45,6 +46,12 @@ def test_a_graph_gives_the_results_of_plain_calls(tmp_path):
 
 def test_a_module_that_writes_its_state_is_not_captured(tmp_path):
     whole = region_program(tmp_path, writes=("h",))
+    assert whole.captured([torch.randn(4, 8, device="cuda") for _ in whole.inputs], [0]) is None
+
+
+def test_a_module_that_moves_much_is_not_captured(tmp_path, monkeypatch):
+    monkeypatch.setattr(region_program_module, "MOST_COPIED", 64)
+    whole = region_program(tmp_path)
     assert whole.captured([torch.randn(4, 8, device="cuda") for _ in whole.inputs], [0]) is None
 
 

@@ -26,6 +26,7 @@ from engine.evaluate.correctness.inputs import torch_dtype
 from sol.graph import OpGraph
 
 SAMPLES = 5
+MOST_COPIED = 256 << 20  # bytes into and out of a graph: more of them take longer than what the host could save
 
 
 class RegionProgram:
@@ -82,9 +83,13 @@ class RegionProgram:
         ]
 
     def captured(self, inputs: list[torch.Tensor], moving: Sequence[int]) -> Callable[[list, list], None] | None:
-        """`run` as one CUDA graph, for inputs of which only those at the places `moving` are other tensors in later
-        calls. None for a module that writes its state, which a capture would write too, or that cannot be captured."""
+        """`run` as one CUDA graph, for inputs of which only those at the places `moving` are other tensors next time.
+        None for a module that writes its state, which a capture would write too, that moves much, or that cannot be
+        captured."""
         if self.graph.writes or self.device != "cuda":
+            return None
+        stored = sum(self.graph.tensors[b["tensor"]].bytes for b in self.outputs)
+        if stored + sum(inputs[at].nbytes for at in moving) > MOST_COPIED:
             return None
 
         def call(own: list[torch.Tensor]) -> list[torch.Tensor]:
