@@ -303,8 +303,6 @@ class Search:
                     built.append((c.text, trial.candidate(number, c, beside, self.context)))
             device.prefetch([c for _, c in built])
             for text, c in built:  # the GPU is for others while a build is not ready
-                if self.fold.left(len(self.journal.log)) <= 0:
-                    break  # the budget was lowered meanwhile, so that nothing will be tried
                 if (yield Work(functools.partial(device.await_build, c), "build", "build")):
                     (ms,) = yield Work(self._quick([c], cls), device.place, "trial")
                     quick[events.blob_name(text)] = ms

@@ -1,7 +1,6 @@
 """A script's verbs are answered from the log where it has them, else by doing them; each answer carries the state."""
 
 import threading
-import time
 
 import pytest
 
@@ -9,17 +8,7 @@ from engine.session import events
 from engine.session.script.search import OutOfBudget, StrategyChanged
 from engine.strategies.api import Candidate, Receive, Screen, Together, Try
 from tests.engine.counting import PROGRAM
-from tests.engine.session.scripted import (
-    KernelDevice,
-    Scripted,
-    Searching,
-    iter_of,
-    kernel,
-    of,
-    play,
-    resumed,
-    tries,
-)
+from tests.engine.session.scripted import KernelDevice, iter_of, kernel, of, play, resumed, tries
 
 # ---- paths and states ----
 
@@ -200,34 +189,6 @@ def test_quick_times_are_a_hint_in_the_order_asked():
     assert set(first.state.quick.values()) == set(first.ms)
     again, _ = resumed(script, searching, len(log))
     assert again == log and answers[2:] == answers[:2]
-
-
-def test_nothing_more_is_screened_once_the_budget_takes_no_trial():
-    answers, built = [], []
-    candidates = tuple(
-        Candidate(PROGRAM.replace("128x128x64", t), "f16", "cute") for t in ("64x64x64", "128x64x64", "64x128x64")
-    )
-
-    def script(problem):
-        yield Try(kernel("one"))
-        answers.append((yield Screen(candidates)))
-        return ""
-
-    class Builds(KernelDevice):
-        def await_build(self, candidate):
-            built.append(candidate)
-            deadline = time.monotonic() + 10
-            while not any(isinstance(e, events.Controlled) for e in searching.journal.log):
-                assert time.monotonic() < deadline
-                time.sleep(0.01)
-            return True
-
-    searching = Searching(Scripted(script), Builds(), trials=9)
-    searching.owner._control = lambda: [("budget", {"trials": 1})] if built else []  # as a bench whose time is over
-    log = searching.run()
-    assert len(built) == 1 and answers[0].ms[1:] == (None, None)
-    again, _ = resumed(script, searching, len(log), trials=9)
-    assert again == log and answers[1] == answers[0]
 
 
 # ---- a script that changed ----
