@@ -48,6 +48,7 @@ class Evaluator(Device):
         self.loads_apart = machine.loads_apart
         self.problem: Problem | None = None
         self.at_work = True  # from its creation or the first use after `close`, until `close`
+        self.out_of_time: Callable[[], bool] = lambda: False  # a search that is over screens nothing more
         self._workbench: Workbench | None = None
         self._keeps = False  # memory that only its last work needed
         self._trimming = Lock()  # another session may trim this one, but not while it closes
@@ -250,7 +251,10 @@ class Evaluator(Device):
         self.workbench.programs.builds.prefetch([c for c in candidates if c.form == "program"])
 
     def await_build(self, candidate: Any) -> bool:
-        """Build a program that is only screened; False if it cannot be built. Raises TrialError if it is cancelled."""
+        """Build a program that is only screened; False if it cannot be built, or not in time. Raises TrialError if it
+        is cancelled."""
+        if self.out_of_time():
+            return False
         try:
             self.build(candidate)
         except TrialError as e:

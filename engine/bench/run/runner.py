@@ -225,6 +225,7 @@ class _Player:
         memory = frozen_memory(spec, self.evaluator, pid)
         log = SessionLog(session_log.beside(bench.work.path, module), spec, memory)
         owner = _Owner(bench, log)
+        self.evaluator.out_of_time = lambda: owner.ended
         self._warm()
         try:
             session = sessions.run(
@@ -265,17 +266,17 @@ class _Player:
 class _Owner:
     """Who starts a session of the bench: sends no commands until the time is over, and ends a search that takes longer
     than the request allows by a budget of the trials that it has. A search that has no right one yet gets the time once
-    more, and every search has at least one trial."""
+    more, and every search has at least one trial. `ended`: whether it has ended one."""
 
     def __init__(self, bench: _Bench, log: SessionLog):
         self.bench, self.log = bench, log
         self._searched: float | None = None  # when the search began, by the monotonic clock
-        self._ended = any(isinstance(e.event, events.Controlled) for e in log.emitted)
+        self.ended = any(isinstance(e.event, events.Controlled) for e in log.emitted)
 
     def commands(self) -> tuple:
         self.bench.look_at_the_clock()
         most = self.bench.request.search_seconds
-        if most is None or self._ended:
+        if most is None or self.ended:
             return ()
         if self._searched is None:
             began = next((e.t for e in self.log.emitted if fold.searching(e.event)), None)
@@ -284,7 +285,7 @@ class _Owner:
         spent = 0.0 if self._searched is None else time.monotonic() - self._searched
         if spent < most or (spent < 2 * most and not self._of(events.TrialJudged)):
             return ()
-        self._ended = True
+        self.ended = True
         return (("budget", {"trials": max(1, self._of(events.TrialProposed))}),)
 
     def _of(self, kind: type[events.Event]) -> int:

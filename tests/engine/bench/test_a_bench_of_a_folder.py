@@ -134,8 +134,10 @@ def test_predicted_sessions_side_by_side_share_this_machines_memory():
 
 def test_a_search_that_takes_too_long_ends_with_the_trials_that_it_has(folder, tmp_path):
     done = runner.run(request(folder, NAMES[:1]), [Bench()], None, lambda text: None).problems[NAMES[0]]
-    cut = runner.run(request(folder, NAMES[:1], search_seconds=1e-9), [Bench()], None, lambda text: None)
+    device = Bench()
+    cut = runner.run(request(folder, NAMES[:1], search_seconds=1e-9), [device], None, lambda text: None)
     row = cut.problems[NAMES[0]]
+    assert device.out_of_time()  # a search that is over screens nothing more
     assert len(done["trials"]) == 3 and "cut" not in done["session"]
     assert len(row["trials"]) == 1 and row["session"]["cut"] and row["session"]["state"] == "done"
 
