@@ -141,16 +141,14 @@ class BuildPool:
             job = self._jobs.get(key)
             if job is None or job.done or job.stopped:
                 job = Job(self, source, priority)
+                if cached is not None:
+                    job._end(cached, None)
+                else:
+                    self._jobs[key] = job
+                    heapq.heappush(self._queue, (priority, next(self._number), job))
+                    self._grow()
+                    self._ready.notify()
             job._wanted += 1
-            if job is self._jobs.get(key):
-                return job
-            if cached is not None:
-                job._end(cached, None)
-                return job
-            self._jobs[key] = job
-            heapq.heappush(self._queue, (priority, next(self._number), job))
-            self._grow()
-            self._ready.notify()
         return job
 
     def build(self, source: Source, cancelled: Callable[[], bool] = lambda: False) -> Built:

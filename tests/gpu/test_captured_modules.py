@@ -1,26 +1,17 @@
 """A module with programs in its regions, as one CUDA graph: the results of its plain calls, on any inputs."""
 
-from dataclasses import replace
-
 import pytest
 
 torch = pytest.importorskip("torch")
 
 from engine.evaluate.candidate import region_program as region_program_module  # noqa: E402
-from engine.evaluate.candidate.region_program import RegionProgram  # noqa: E402
-from tests.engine.evaluate.test_region_program import PROGRAM, hidden_state  # noqa: E402
+from tests.engine.evaluate.test_region_program import PROGRAM, program  # noqa: E402
 
 pytestmark = [pytest.mark.gpu, pytest.mark.usefixtures("cuda")]
 
 
 def region_program(tmp_path, writes=(), text=PROGRAM):
-    path = tmp_path / "generated.py"
-    path.write_text(text, encoding="utf-8")
-    bindings = [{"name": n, "tensor": n, "shape": [4, 8], "dtype": "f32", "transposed": False} for n in ("x", "h")]
-    out = {"name": "t", "tensor": "t", "shape": [4, 8], "dtype": "f32"}
-    placed = {"ops": ["s", "t"], "inputs": bindings, "outputs": [out], "path": str(path)}
-    graph = replace(hidden_state(), outputs=("y", "t"), writes=writes)
-    return RegionProgram(graph, [placed], "cuda", "tf32")
+    return program(tmp_path, "cuda", text, writes)
 
 
 def results(run, x, h):
@@ -38,8 +29,7 @@ def test_a_graph_gives_the_results_of_plain_calls(tmp_path):
     assert graph is not None
     for _ in range(3):
         x = torch.randn(4, 8, device="cuda")
-        outputs = [torch.full((4, 8), float("nan"), device="cuda") for _ in range(2)]
-        graph([{"x": x, "h": h}[n] for n in names], outputs)
+        outputs = results(graph, *({"x": x, "h": h}[n] for n in names))
         wanted = torch.tanh(x + h)
         assert torch.equal(outputs[0], 2 * wanted) and torch.equal(outputs[1], wanted)
 

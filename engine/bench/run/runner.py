@@ -266,7 +266,7 @@ class _Player:
 class _Owner:
     """Who starts a session of the bench: sends no commands until the time is over, and ends a search that takes longer
     than the request allows by a budget of the trials that it has. A search that has no right one yet gets the time once
-    more, and every search has at least one trial. `ended`: whether it has ended one."""
+    more, and every search has at least one trial. `ended`: whether it has ended the search."""
 
     def __init__(self, bench: _Bench, log: SessionLog):
         self.bench, self.log = bench, log

@@ -29,13 +29,13 @@ def hidden_state():
     return OpGraph(tensors, ops, ("x",), ("y", "t"), ("h",))
 
 
-def program(tmp_path):
+def program(tmp_path, device="cpu", text=PROGRAM, writes=("h",)):
     path = tmp_path / "generated.py"
-    path.write_text(PROGRAM, encoding="utf-8")
+    path.write_text(text, encoding="utf-8")
     bindings = [{"name": n, "tensor": n, "shape": [4, 8], "dtype": "f32", "transposed": False} for n in ("x", "h")]
     out = {"name": "t", "tensor": "t", "shape": [4, 8], "dtype": "f32"}
     placed = {"ops": ["s", "t"], "inputs": bindings, "outputs": [out], "path": str(path)}
-    return RegionProgram(hidden_state(), [placed], "cpu", "tf32")
+    return RegionProgram(replace(hidden_state(), writes=writes), [placed], device, "tf32")
 
 
 def test_a_written_tensor_has_its_new_value_without_a_delivery_behind_the_timed_call(tmp_path):

@@ -148,7 +148,7 @@ def _kernel(stage, windows: Windows, width, rows, vectors, places, outputs, name
         f"    for row in cutlass.range_constexpr({rows}):",
         "        index, at, value = ready[row]",
     ]
-    keys = [label for label, _ in places[1 : 1 + len(places) - 1 - len(outputs)]]
+    keys = _keys(places, outputs)
     for i, key in enumerate(keys, 1):
         r = places[i][1]
         across = r.strides[1] if width > 1 else 0
@@ -175,6 +175,11 @@ def _kernel(stage, windows: Windows, width, rows, vectors, places, outputs, name
             f"{indent}write({o.tensor}, at[{1 + len(keys) + i}], out{how})",
         ]
     return lines
+
+
+def _keys(places, outputs) -> list[str]:
+    """The labels of what the epilogue reads: `places` are x, these, and the outputs."""
+    return [label for label, _ in places[1 : len(places) - len(outputs)]]
 
 
 def _blocks(stage, windows: Windows, rows, vectors, places, outputs, names) -> list[str]:
@@ -214,7 +219,7 @@ def _blocks(stage, windows: Windows, rows, vectors, places, outputs, names) -> l
         f"{indent}    if cutlass.const_expr(0 <= line - row * {windows.step[-2]} < {windows.size[-2]}):",
         f"{indent}        value[row] = {step}",
     ]
-    keys = [label for label, _ in places[1 : 1 + len(places) - 1 - len(outputs)]]
+    keys = _keys(places, outputs)
     lines.append(f"    for row in cutlass.range_constexpr({rows}):")
     tests = [f"index < {vectors}"] * guard + [f"at[{at + below}] + row < {height}"] * (height % rows != 0)
     indent = "        "
