@@ -184,8 +184,8 @@ class BuildPool:
     # ---- inside ----
 
     def _grow(self) -> None:
-        """Start another worker for a build that waits, one after the other: each takes a core for 9 s to import, in
-        which those that are ready build several programs."""
+        """Start another worker for a build that waits, one after the other: until it is ready it takes a core from those
+        that are."""
         if self._waiting < len(self._queue) and not self._importing:
             self._start()
 

@@ -150,8 +150,8 @@ class ConvResults:
         bw, bh, _ = self.box
         bw, threads = bw * self.phases, 128 * self.warp_groups
         rows, count = self.pixels * self.phases // self.vector, self.end(start) - start
+        turns = rows // threads
         for i in range(-(-rows * count // threads)):
-            turns = rows // threads
             if rows % threads == 0:  # a thread keeps its rows, and what is known of them, through all channels
                 row, column = thread + i % turns * threads, i // turns
             elif threads % rows == 0:

@@ -95,7 +95,6 @@ def _kernel(stage, windows: Windows, width, rows, vectors, places, outputs, name
     guard = vectors % (rows * THREADS) != 0
     n = len(windows.size)
     at = len(places)
-    arguments = ", ".join(f"{t}: cute.Tensor" for t in names)
     results = [f"at[{at + i}]" for i in range(n)]
     loops = windows.count * width > UNROLLED
     outer = windows.count // windows.size[-1]
@@ -107,13 +106,7 @@ def _kernel(stage, windows: Windows, width, rows, vectors, places, outputs, name
         below *= size
     step = "cute.arch.fmax(value[j], found[j], nan=True)" if biggest else "value[j] + found[j]"
     lines = [
-        "@cute.kernel",
-        f"def {name}_kernel({arguments}):",
-        f'    """{vectors:,} results of {width}: a thread takes {rows}."""'
-        if width > 1
-        else f'    """{vectors:,} results: a thread takes {rows}."""',
-        "    thread, _, _ = cute.arch.thread_idx()",
-        "    block, _, _ = cute.arch.block_idx()",
+        *_head(name, names, f"{vectors:,} results{f' of {width}' if width > 1 else ''}: a thread takes {rows}."),
         f"    first = Uint32(block) * {rows * THREADS} + Uint32(thread)",
         "    ready = []",
         f"    for row in cutlass.range_constexpr({rows}):",
@@ -177,6 +170,17 @@ def _kernel(stage, windows: Windows, width, rows, vectors, places, outputs, name
     return lines
 
 
+def _head(name, names, words) -> list[str]:
+    """The first lines of the kernel: its place among the threads."""
+    return [
+        "@cute.kernel",
+        f"def {name}_kernel({', '.join(f'{t}: cute.Tensor' for t in names)}):",
+        f'    """{words}"""',
+        "    thread, _, _ = cute.arch.thread_idx()",
+        "    block, _, _ = cute.arch.block_idx()",
+    ]
+
+
 def _keys(places, outputs) -> list[str]:
     """The labels of what the epilogue reads: `places` are x, these, and the outputs."""
     return [label for label, _ in places[1 : len(places) - len(outputs)]]
@@ -193,11 +197,7 @@ def _blocks(stage, windows: Windows, rows, vectors, places, outputs, names) -> l
     if n == 3:
         spots.insert(0, "place" if outer > 1 else "0")
     lines = [
-        "@cute.kernel",
-        f"def {name}_kernel({', '.join(f'{t}: cute.Tensor' for t in names)}):",
-        f'    """{vectors:,} blocks of {rows} results below each other: a thread takes 1."""',
-        "    thread, _, _ = cute.arch.thread_idx()",
-        "    block, _, _ = cute.arch.block_idx()",
+        *_head(name, names, f"{vectors:,} blocks of {rows} results below each other: a thread takes 1."),
         f"    index = Uint32(block) * {THREADS} + Uint32(thread)",
         f"    at = {name}_at(" + (f"cutlass.min(index, Uint32({vectors - 1})))" if guard else "index)"),
         f"    value = cute.make_rmem_tensor(({rows},), Float32)",
