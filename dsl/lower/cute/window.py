@@ -78,5 +78,12 @@ class Windows:
                 cut = f"Int64({cut})" if self.wide else cut
                 terms.append(cut if self.strides[axis] == 1 else f"{cut} * {self.strides[axis]}")
         if tests:
-            lines.append(f"{indent}inside = {' & '.join(tests)}")
+            lines.append(f"{indent}{self.inside(tests)}")
         return lines, " + ".join(terms) or "0", bool(tests)
+
+    def inside(self, tests: list[str]) -> str:
+        """The line that makes one boolean of tests of coordinates. Where a tensor has one result along the axes, its
+        coordinates are numbers when the kernel is compiled, and `select_` takes only what a thread computes."""
+        if all(r == 1 for r in self.results):
+            tests = ["(thread >= 0)", *tests]
+        return f"inside = {' & '.join(tests)}"

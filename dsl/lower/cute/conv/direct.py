@@ -251,7 +251,7 @@ class _Job:
             if windows.strides[a]:
                 terms.append(cut if windows.strides[a] == 1 else f"{cut} * {windows.strides[a]}")
         value = f"Float32(read({self.stage.x.name}, plane + {' + '.join(terms)}, 1)[0])"
-        lines.append(f"{indent}inside = {' & '.join(tests)}")
+        lines.append(f"{indent}{windows.inside(tests)}")
         lines.append(f"{indent}found[key] = Float32(select_(inside, {value}, Float32(0.0)))")
         return lines
 

@@ -233,6 +233,8 @@ def _f32(function):
 
 
 def _select(test, a, b):
+    if isinstance(test, bool):
+        raise TypeError("select_ takes a boolean that a thread computes; this one is known when the kernel compiles")
     return np.where(test, a, b)
 
 

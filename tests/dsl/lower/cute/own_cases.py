@@ -163,6 +163,9 @@ CASES = {
         "y = pool(x) { op max  window 3x3x3  stride 2x2x2  padding 1x1x1  dilation 3x3x3  epilogue relu(acc) * s[c] }",
     ),
     "wide_pool": one("x: f32[2, 3, 40, 41]", "f32[2, 3, 3, 3]", "y = pool(x) { op avg  window 13x13  stride 13x13 }"),
+    "max_pool_of_one_result": one(
+        "x: f32[5, 7, 2, 2]", "f32[5, 7, 1, 1]", "y = pool(x) { op max  window 3x3  stride 2x2  padding 1x1 }"
+    ),
     "global_pool": one(X, "f32[4, 24, 1, 1]", "y = pool(x) { op avg  window global  epilogue relu(acc) }"),
     # direct convolutions
     "depthwise": one(
@@ -179,6 +182,26 @@ CASES = {
     "wide_window": one(
         "x: f32[2, 3, 51, 47], w: f32[24, 3, 11, 11]", "f32[2, 24, 12, 11]",
         "y = conv2d(x, w) { stride 4x4  padding 2x2  compute f32 }",
+    ),
+    "depthwise_of_one_result": one(
+        "x: f32[3, 24, 2, 2], w: f32[24, 1, 3, 3]", "f32[3, 24, 1, 1]",
+        "y = conv2d(x, w) { groups 24  stride 2x2  padding 1x1  compute f32 }",
+    ),
+    "depthwise_of_one_result_nhwc": one(
+        "x: f32[3, 24, 1, 1], w: f32[24, 1, 3, 3]", "f32[3, 24, 1, 1]",
+        NHWC + "  y = conv2d(t, w) { groups 24  padding 1x1  compute f32  store f32 nchw }",
+    ),
+    "depthwise_of_one_row": one(
+        "x: f32[3, 24, 1, 9], w: f32[24, 1, 3, 3]", "f32[3, 24, 1, 9]",
+        "y = conv2d(x, w) { groups 24  padding 1x1  compute f32 }",
+    ),
+    "grouped_of_one_result": one(
+        "x: f32[3, 6, 3, 1], w: f32[9, 2, 3, 3]", "f32[3, 9, 1, 1]",
+        "y = conv2d(x, w) { groups 3  stride 3x3  padding 1x1  compute f32 }",
+    ),
+    "transposed_to_one_result": one(
+        "x: f32[3, 6, 1, 1], w: f32[6, 4, 3, 3]", "f32[3, 4, 1, 1]",
+        "y = conv_transpose2d(x, w) { padding 1x1  compute f32 }",
     ),
     "conv_1d": one(
         "x: f32[2, 8, 100], w: f32[16, 8, 3]", "f32[2, 16, 92]", "y = conv1d(x, w) { dilation 4  compute f32 }"
