@@ -184,8 +184,8 @@ class BuildPool:
     # ---- inside ----
 
     def _grow(self) -> None:
-        """Start another worker for a build that waits, one after the other: until it is ready it takes a core from those
-        that are."""
+        """Start another worker for a build that waits, one after the other: until one is ready it takes a core from
+        those that are."""
         if self._waiting < len(self._queue) and not self._importing:
             self._start()
 

@@ -22,17 +22,17 @@ from dsl.check.program import check
 from dsl.printer import to_text
 from engine.devices import Device, Problem, SessionRefused
 from engine.evaluate.profiling import profiler
-from engine.executors import Executor, Share, loading
+from engine.executors import Executor, Share
 from engine.session import events, outcome, trial
 from engine.session.journal import Journal
 from engine.session.owner import Control, Owner
-from engine.session.script import compiled, profile, turns
+from engine.session.script import compiled, profile, ready, turns
 from engine.session.script.compiled import Compiling
 from engine.session.script.lanes import Job, Lanes
 from engine.session.script.memory import Memory
 from engine.session.script.search import Ending, Search, StrategyChanged, refuse_older
 from engine.session.script.state_fold import StateFold
-from engine.session.script.steps import Emitted, Events, Logged, Steps, Stopped, Wait
+from engine.session.script.steps import Emitted, Events, Logged, Stopped
 from engine.session.spec import UNTITLED, BadSpec, SessionSpec
 from engine.strategies import registry
 from engine.strategies.api import Strategy, Unsuitable
@@ -227,19 +227,14 @@ class _Session:
         yield from self.lanes.run()
         what = "the GPU" if device.kind == "measured" else f"the model of {hardware.title}"
         yield from self.emit(events.Progress(f"Getting {what} ready", "open"))
-        yield from self._admitted(traced)
-        if device.loads_apart:
-            yield from self.lanes.call(
-                lambda: device.load(traced, self.owner.stop.is_set), loading(device.place), "prepare"
-            )
-        yield from self.lanes.call(lambda: device.open(traced, self.owner.stop.is_set), device.place, "prepare")
+        yield from ready.admitted(device, traced, self.lanes, self.emit)
         context = trial.Context(device, problem, hardware, problem.limits, {}, self.journal, self.spec.algebraic)
+        planned = Job(ready.planned(self.strategy, context), beside=True)
+        yield from self.lanes.run([Job(ready.opened(device, traced, self.owner.stop.is_set)), planned])
         fold = StateFold(self.journal, problem, context.baselines, self.spec.budget, algebraic=self.spec.algebraic)
         handlers = {**profiler.handlers(device, self.journal), **self.handlers}
         search = Search(self.journal, self.owner, self.lanes, self.strategy, context, fold, handlers)
-        if device.builds_ahead:
-            ahead = yield from self.lanes.call(lambda: self.strategy.ahead(problem), "think", "think", beside=True)
-            search.hint(ahead)
+        search.hint(planned.result)
         yield from self._baselines(context)
         try:
             ending = yield from search.run()
@@ -252,22 +247,6 @@ class _Session:
         state = fold.now()
         self.closed = [{"cls": cls, **asdict(stop)} for cls, stop in fold.stops.items()]
         return replace(ending, reason=outcome.summary(ending.reason, self.journal, problem.classes, state))
-
-    def _admitted(self, problem: Problem) -> Events:
-        """Wait for the problem's part of the GPU's memory."""
-        wish = self.device.admit(problem)
-        if not wish:
-            return
-        began, what = time.monotonic(), "this machine" if self.device.place == "core" else "the GPU"
-        yield from self.emit(events.Progress(f"Waiting for {what}'s memory: {wish}", "wait"))
-
-        def steps() -> Steps[None]:
-            yield Wait(lambda: None if self.device.admit(problem) else True)
-
-        yield from self.lanes.run([Job(steps(), beside=True)])
-        waited = time.monotonic() - began
-        self.lanes.spent.waited("memory", waited)
-        yield from self.emit(events.Progress(f"Waited {waited:.1f} s for {what}'s memory; working again", "place"))
 
     # ---- the problem ----
 

@@ -153,6 +153,9 @@ class Loop:
     def prefetch(self, candidates: list[Candidate]) -> None:
         """Nothing: a loop does not know the next program before this one is done."""
 
+    def build_ahead(self, source: Any) -> None:
+        """Nothing: a loop builds its first program when it tries it."""
+
     def _by_cpp(self, candidate: Candidate, step: str) -> Candidate:
         if "cpp" not in candidate.sources:
             raise TrialError(step, "no_cpp", "the `cpp` back end does not take this program")

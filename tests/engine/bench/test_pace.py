@@ -69,6 +69,9 @@ class Ahead(CountingDevice):
     def prefetch(self, candidates):
         self.ahead += len(candidates)
 
+    def build_ahead(self, source):
+        self.ahead += 1
+
 
 def test_the_loop_builds_every_program_by_nvcc_and_none_ahead():
     built = []
