@@ -17,7 +17,7 @@ import torch
 
 from engine.build.cute_worker import import_generated
 from engine.evaluate.candidate.binding import bound
-from engine.evaluate.candidate.faults import Wrong
+from engine.evaluate.candidate.faults import Wrong, cuda_code
 from engine.evaluate.candidate.guarded_outputs import Guarded, Mark, same_bits, wrong_writes
 from engine.evaluate.candidate.noop_probe import silenced
 from engine.evaluate.candidate.probes import probed, raised, recorded
@@ -255,12 +255,29 @@ class LoadedProgram:
     def integrity(self, request: dict) -> dict:
         """The evidence for a program that is being timed: {silent: {launches, same, unwritten, elements} or {left_out},
         kernels: CUPTI's list of one call, or None with `no_kernels`: the reason, busy_us, patched: replaced functions,
-        guard: for each set of timed inputs whether it tripped a guard, None without a guard}."""
+        guard: for each set of timed inputs whether it tripped a guard, None without a guard, ranges: where one tripped,
+        of the program's results that f16 does not hold}."""
         outputs = self.outputs
         quiet = self.whole.silenced() if self.whole else silenced(*self.module)
         return {
             "patched": self.snapshot.changed(),
             "guard": self.raised,
+            "ranges": self._ranges() if any(self.raised) else {},
             **recorded(lambda: self.run(self.sets[0], [o.tensor for o in outputs]), self.device),
             "silent": probed(quiet, self.sets[0], outputs, self.expected[0]),
         }
+
+    def _ranges(self) -> dict[str, tuple[float, float]]:
+        """Of the trial's own program; {} if another one's guard tripped, and where they cannot be computed, for want of
+        memory for example: the trial stands without them."""
+        inputs = self.sets[self.raised.index(True)]
+        try:
+            if self.whole is not None:
+                inputs = self.whole.tripping(inputs, [o.tensor for o in self.outputs])
+            with torch.device(self.device):
+                program = oracle.checked_program(self.program)
+                return oracle.ranges(program, inputs) if inputs else {}
+        except Exception as e:
+            if cuda_code(e) not in (None, "out_of_memory"):
+                raise
+            return {}

@@ -20,6 +20,7 @@ from engine.build.cute_worker import import_generated
 from engine.devices.parts import subgraph
 from engine.evaluate.candidate.guarded_outputs import Guarded, wrong_writes
 from engine.evaluate.candidate.noop_probe import Launches, silenced
+from engine.evaluate.candidate.probes import raised
 from engine.evaluate.candidate.region_runtime import Place, RegionRuntime
 from engine.evaluate.captured_call import CapturedCall
 from engine.evaluate.correctness.inputs import torch_dtype
@@ -132,6 +133,18 @@ class RegionProgram:
         operands = {n: tensors[n] for n in theirs.read}
         eager = _time(lambda: theirs.play(operands), timer)
         return {"region_ms": region, "covered_ms": covered, "region_eager_ms": eager}
+
+    def tripping(self, inputs: list[torch.Tensor], outputs: list[torch.Tensor]) -> list[torch.Tensor]:
+        """What the trial's own program reads in a call on these inputs, if it trips its guard; else []."""
+        own, seen = self.runs[0], []
+
+        def run(read: list[torch.Tensor], results: list[torch.Tensor]) -> None:
+            seen[:] = [x.clone() for x in read]
+            own(read, results)
+
+        self._run(self._composed([run, *self.runs[1:]]), inputs, outputs, None)
+        self._late = []
+        return seen if raised([own]) else []
 
     @contextlib.contextmanager
     def silenced(self) -> Iterator[tuple[Callable, Launches]]:

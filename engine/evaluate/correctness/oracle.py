@@ -57,6 +57,23 @@ def tripped(program: Program, inputs: Sequence[torch.Tensor]) -> str | None:
     return _all(program, _parameters(program, inputs, False), False) if program.guard else None
 
 
+def ranges(program: Program, inputs: Sequence[torch.Tensor]) -> dict[str, tuple[float, float]]:
+    """Of each result in a guarded program that f16 does not hold: the least and the greatest of its chunks' largest
+    magnitudes in f32, without chunks of zeros, and without what is not finite."""
+    env = _parameters(program, inputs, False)
+    _all(rescue(program), env, False)
+    seen = {}
+    for name in (n for s in program.stages for n in (s.name, *(a.name for a in s.also)) if n in env):
+        x = env[name]
+        if not x.is_floating_point() or x.dim() < 2:  # a cast has the range of what it casts
+            continue
+        most = _most(x.movedim(1, -1) if program.type_of(name).layout == NHWC else x)
+        most = most[most != 0]
+        if most.numel() and most.isfinite().all() and not ((most >= LOW) & (most <= HIGH)).all():
+            seen[name] = most.min().item(), most.max().item()
+    return seen
+
+
 def _parameters(program: Program, inputs: Sequence[torch.Tensor], exact: bool) -> dict[str, torch.Tensor]:
     if len(inputs) != len(program.params):
         raise ValueError(f"{program.name} takes {len(program.params)} tensors; {len(inputs)} given")
@@ -79,10 +96,14 @@ def _all(program: Program, env: dict[str, torch.Tensor], exact: bool) -> str | N
 
 def trips(x: torch.Tensor) -> bool:
     """Return True if f32 `x` trips a guard: a chunk's largest magnitude is neither 0 nor in f16's good range."""
-    x = x.reshape(-1).abs()
-    short = -x.numel() % CHUNK
-    most = torch.nn.functional.pad(x, (0, short)).view(-1, CHUNK).amax(1)  # amax gives NaN where there is one
+    most = _most(x)
     return bool(((most != 0) & ~((most >= LOW) & (most <= HIGH))).any())
+
+
+def _most(x: torch.Tensor) -> torch.Tensor:
+    """The largest magnitude of each chunk; NaN where there is one."""
+    x = x.reshape(-1).abs()
+    return torch.nn.functional.pad(x, (0, -x.numel() % CHUNK)).view(-1, CHUNK).amax(1)
 
 
 def _wide(x: torch.Tensor) -> torch.Tensor:

@@ -42,7 +42,7 @@ def of_run(facts: dict[str, Any], ms: float, looked_at: int, timed: int) -> list
     """The checks of the worker's answer to `integrity` (engine.evaluate.candidate.worker_main) and of the timed calls.
     `ms`: their median; `looked_at` of `timed` results were compared."""
     return [
-        *_guarded(facts.get("guard") or []),
+        *_guarded(facts.get("guard") or [], facts.get("ranges") or {}),
         _without_kernels(facts.get("silent") or {}),
         _ran(facts),
         _streams(facts, ms),
@@ -63,16 +63,24 @@ def steadiness(unsteady: Sequence[str]) -> list[dict[str, str]]:
     return [check("steady", PASSED, f"{before}: {unsteady[0]}")]
 
 
-def _guarded(raised: list[bool | None]) -> list[dict[str, str]]:
+def _guarded(raised: list[bool | None], ranges: dict[str, list[float]]) -> list[dict[str, Any]]:
     """For a guarded program: whether the time is that of f16 products or of its f32 fallback. `raised`: for each set of
-    timed inputs."""
+    timed inputs; `ranges`: engine.evaluate.correctness.oracle.ranges of one that tripped it."""
     up, sets = sum(map(bool, raised)), len(raised)
     if all(one is None for one in raised):
         return []
     if not up:
         return [check(GUARD, PASSED, "the guard's flag stayed down on all timed inputs")]
     which = "all timed inputs" if up == sets else f"{up} of {sets} sets of timed inputs"
-    return [check(GUARD, MINOR, f"the guard tripped on {which}: timed is all of it again in f32 on the CUDA cores")]
+    words = f"the guard tripped on {which}: timed is all of it again in f32 on the CUDA cores"
+    return [check(GUARD, MINOR, words) | ({"ranges": ranges} if ranges else {})]
+
+
+def ranges(checks: Iterable[dict[str, Any]]) -> dict[str, tuple[float, float]]:
+    """Of a program whose guard tripped: result -> the least and the greatest magnitude of its chunks, where f16 does
+    not hold them (engine.evaluate.correctness.oracle.ranges)."""
+    met = next((c["ranges"] for c in checks if c["name"] == GUARD and "ranges" in c), {})
+    return {name: (least, greatest) for name, (least, greatest) in met.items()}
 
 
 def tripped(checks: Iterable[dict[str, str]]) -> str:

@@ -8,6 +8,9 @@ one line of search (engine.strategies.planner.search.search_lines):
      opinion), and the other structures; on a device that times quickly, the better half of twice as many;
   3. neighbours of the best trial so far, one clause changed at a time, then the rest of its ranking.
 
+Where a guard tripped on the session's inputs, the same structure comes first again with its results multiplied by
+powers of two, so that f16 holds them (engine.strategies.planner.search.in_range).
+
 Only the stage that takes longest is varied; the other products of the program use the model's best. Regions take turns
 by the time that they are expected to save. Classes take turns, cheap builds first: `cute` builds in two seconds where
 nvcc needs forty, so on a device that compiles, a line whose first program nvcc builds begins with another one that is
@@ -20,16 +23,18 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from dsl.check.program import check
+from engine.evaluate.integrity import trial as integrity
 from engine.strategies.api import Finished, State, Try
 from engine.strategies.planner import memory
 from engine.strategies.planner.memory import Memory
 from engine.strategies.planner.search import build_cost, candidates
 from engine.strategies.planner.search.build_cost import CPP_TRIALS, LIGHT
 from engine.strategies.planner.search.candidates import Ranked
+from engine.strategies.planner.search.in_range import in_range
 from engine.strategies.planner.search.program_index import ProgramIndex
 from engine.strategies.planner.search.refining import of_module
 from engine.strategies.planner.search.search_lines import QUICK, Line, Step
-from engine.strategies.planner.search.structures import Structure, tune
+from engine.strategies.planner.search.structures import SCALED, Structure, tune
 from engine.strategies.problem import Cancelled, Part, Prepared
 from sol.attainable import predict_eager
 from sol.bounds import pytorch_class, t_sol
@@ -76,6 +81,7 @@ class Planner:
     # ---- which trial next ----
 
     def next(self, state: State) -> Try | None:
+        self._scale(state)
         for cls in self._turns(state):
             for line in self._regions_in_turn(cls, state):
                 proposal = self._propose(line, state)
@@ -105,6 +111,20 @@ class Planner:
                 own = [line.proposal(s, self.hardware) for s in line.seeds(QUICK)]
                 out += [] if any(p.text in state.quick for p in own) else own
         return out
+
+    def _scale(self, state: State) -> None:
+        """Where a guard tripped, the same structure is the line's first from now on, its results multiplied by powers
+        of two for the magnitudes that the trial met. Once a structure: if that trips too, no one power suits its
+        inputs."""
+        for t in state.trials:
+            ranges = integrity.ranges(t.evidence) if t.tripped and t.by == "strategy" else {}
+            line, structure, _ = self.programs.lookup(t.cls, t.text) if ranges else (None, None, None)
+            if line is None or any(s.words == structure.words + SCALED for s in line.structures):
+                continue
+            new = in_range(structure, ranges, self.hardware)
+            if new is not None:
+                tune(new, self.hardware)
+                line.structures.insert(0, new)
 
     def _turns(self, state: State) -> list[str]:
         """Open classes, the one with the fewest trials first; `cute` counts half if nvcc builds would take longer."""

@@ -100,3 +100,20 @@ def test_a_product_is_swept_through_the_same_evaluator(evaluator):
     torch_ms, rows = sweep.of_product(swept, configs, evaluator)
     assert torch_ms > 0 and [r["config"] for r in rows] == [c for c, _ in configs]
     assert all(r["low"] <= r["ms"] <= r["high"] and r["error"] < 1e-3 for r in rows)
+
+
+SHRINKING = MODULE.replace(
+    "self.linear = nn.Linear(128, 192)", "self.a, self.b = nn.Linear(128, 192), nn.Linear(192, 64, bias=False)"
+).replace("F.leaky_relu(self.linear(x) * 2, 0.1)", "self.b(torch.relu(self.a(x) * 1e-6))")
+
+
+@pytest.mark.parametrize("source", [SHRINKING, SHRINKING.replace("self.b(", "torch.cumsum(x, 0).sum() + self.b(")])
+def test_a_program_whose_guard_trips_on_small_results_is_tried_again_in_range(evaluator, source):
+    log = play(evaluator, source, classes=("tf32",), trials=4)
+    assert log[-1].state == "done" and not of(log, events.TrialFailed), log[-1].reason
+    guards = {m.trial: c for m in of(log, events.TrialMeasured) for c in m.checks if c["name"] == "guard"}
+    first, *others = sorted(guards)
+    assert "tripped" in guards[first]["said"] and max(most for _, most in guards[first]["ranges"].values()) < 1e-4
+    proposed = {p.trial: p for p in of(log, events.TrialProposed)}
+    assert "into f16's range" in proposed[others[0]].change
+    assert guards[others[0]]["verdict"] == "passed", guards[others[0]]["said"]

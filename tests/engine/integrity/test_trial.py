@@ -108,3 +108,9 @@ def test_a_guard_that_tripped_is_told_and_one_that_did_not_is_no_flaw():
     assert trial.worst([up]) == "minor" and trial.tripped([up]) == up["said"]
     assert up["said"].startswith("the guard tripped on 1 of 2 sets of timed inputs: timed is all of it again in f32")
     assert "on all timed inputs" in guard([True, True])[0]["said"]
+
+
+def test_a_guard_that_tripped_names_the_magnitudes_that_f16_does_not_hold():
+    checks = trial.of_run(facts(guard=[True], ranges={"h": [1e-7, 2e-3]}), 0.105, 2, 15)
+    assert trial.ranges(checks) == {"h": (1e-7, 2e-3)}
+    assert trial.ranges(trial.of_run(facts(guard=[True]), 0.105, 2, 15)) == trial.ranges([]) == {}

@@ -11,6 +11,7 @@ from engine.session import events
 from engine.strategies.api import Finished, State
 from engine.strategies.planner.planner import CPP_TRIALS
 from engine.strategies.planner.search import candidates
+from engine.strategies.planner.search.in_range import scalable
 from sol.hardware import load
 from tests.engine.graphs import Builder, linear
 from tests.engine.planning import planned
@@ -121,6 +122,55 @@ def test_a_structure_whose_guard_tripped_is_left_alone():
         trials.append(Finished(number, p.text, p.cls, p.backend, ms=1.0, tripped="guard f32" in p.text))
     assert trials[0].tripped and not any(t.tripped for t in trials[1:]) and len(trials) > 1
     assert not any("guard f32" in p.text for p in strategy.screen(State(tuple(trials), 12)))
+
+
+def layers(rows: int = 1024, width: int = 4096):
+    """Two linear layers."""
+    g = Builder()
+    x, w, v = (
+        g.input("x", (rows, width)),
+        g.parameter("a.weight", (width, width)),
+        g.parameter("b.weight", (width, width)),
+    )
+    h = g.op("relu", [g.op("linear", [x, w], (rows, width))], (rows, width))
+    return g.graph(g.op("linear", [h, v], (rows, width)))
+
+
+def tripped(number: int, p, ranges: dict[str, list[float]]) -> Finished:
+    guard = {"name": "guard", "verdict": "minor", "said": "the guard tripped on all timed inputs", "ranges": ranges}
+    return Finished(number, p.text, p.cls, p.backend, ms=1.0, tripped=True, evidence=(guard,))
+
+
+def test_a_structure_whose_guard_tripped_is_tried_again_in_range_once():
+    strategy = planner(layers(), ("tf32",), "measured")
+    first = next(p for p in (strategy.next(State((), n)) for n in (12, 1)) if "guard f32" in p.text)
+    (name,) = scalable(check(first.text).program)
+    trials = [tripped(1, first, {name: [1e-5, 0.25], "y": [1e-9, 1.0]})]
+    again = strategy.next(State(tuple(trials), 12))
+    assert "scaled by powers of two into f16's range" in again.change and "* 4096.0" in again.text
+    assert again == planner(layers(), ("tf32",), "measured").next(State(tuple(trials), 12)), (
+        "a session that goes on finds the same"
+    )
+    for number in range(2, 12):
+        p = strategy.next(State(tuple(trials), 12))
+        if p is None:
+            break
+        guarded = "guard f32" in p.text
+        trials.append(
+            tripped(number, p, {name: [1e-9, 1e-3]}) if guarded else Finished(number, p.text, p.cls, p.backend, ms=1.0)
+        )
+    assert sum("guard f32" in t.text for t in trials) == 2, "it is not scaled a second time"
+
+
+def test_a_guard_that_tripped_without_powers_leaves_the_structure_alone():
+    strategy = planner(layers(), ("tf32",), "measured")
+    trials = []
+    for number in range(1, 6):
+        p = strategy.next(State(tuple(trials), 12))
+        if p is None:
+            break
+        trials.append(tripped(number, p, {}) if "guard f32" in p.text else Finished(number, p.text, p.cls, ms=1.0))
+    assert sum("guard f32" in t.text for t in trials) == 1
 
 
 def test_refinement_varies_every_clause_before_it_varies_one_twice():

@@ -30,6 +30,7 @@ from sol.attainable import Attainable, joined_with, predict, product_of
 from sol.hardware import Hardware
 
 MOST = 4  # structures per class
+SCALED = ", scaled by powers of two into f16's range"
 # Times of a guarded program's flag, and of each rescue kernel that finds it set: the medians of the products in
 # engine/results/guard-h200-2026-11-21.json.
 WAIT_MS = 0.0026
