@@ -58,6 +58,7 @@ from dsl.narrowed import able, rounded, watched_stores, wider_reader
 from dsl.rules.problem import is_direct, is_rowmajor, types_of
 
 LOW, HIGH = 2.0**-9, 65504.0  # bounds of a chunk's largest magnitude within which f16 is as accurate as tf32
+NEAR = 32.0  # a magnitude nearer to a bound than this factor may be beyond it on other inputs
 CHUNK = 256  # elements of a chunk in vectorised kernels; the CPU reference uses it everywhere
 
 Objection = tuple[str, Span | None, Help | str | None]

@@ -22,7 +22,7 @@ import torch
 
 from dsl.axes import axes_of
 from dsl.check.program import check
-from dsl.guard import CHUNK, HIGH, LOW, conversions, rescue
+from dsl.guard import CHUNK, HIGH, LOW, NEAR, conversions, rescue
 from dsl.ir import NHWC, DType, Map, Program, Reduce, Stage, Transform
 from dsl.narrowed import watched_stores
 from dsl.rules import legal
@@ -58,8 +58,8 @@ def tripped(program: Program, inputs: Sequence[torch.Tensor]) -> str | None:
 
 
 def ranges(program: Program, inputs: Sequence[torch.Tensor]) -> dict[str, tuple[float, float]]:
-    """Of each result in a guarded program that f16 does not hold: the least and the greatest of its chunks' largest
-    magnitudes in f32, without chunks of zeros, and without what is not finite."""
+    """Of each result in a guarded program that f16 holds narrowly or not: the least and the greatest of its chunks'
+    largest magnitudes in f32, without chunks of zeros. A result with a NaN or an infinity is left out."""
     env = _parameters(program, inputs, False)
     _all(rescue(program), env, False)
     seen = {}
@@ -69,7 +69,7 @@ def ranges(program: Program, inputs: Sequence[torch.Tensor]) -> dict[str, tuple[
             continue
         most = _most(x.movedim(1, -1) if program.type_of(name).layout == NHWC else x)
         most = most[most != 0]
-        if most.numel() and most.isfinite().all() and not ((most >= LOW) & (most <= HIGH)).all():
+        if most.numel() and most.isfinite().all() and not ((most >= LOW * NEAR) & (most <= HIGH / NEAR)).all():
             seen[name] = most.min().item(), most.max().item()
     return seen
 

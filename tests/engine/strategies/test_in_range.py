@@ -9,7 +9,7 @@ from dsl.compile import compile as generate  # noqa: E402
 from dsl.guard import HIGH, LOW  # noqa: E402
 from dsl.printer import to_text  # noqa: E402
 from engine.evaluate.correctness import oracle  # noqa: E402
-from engine.strategies.planner.search.in_range import ROOM, powers, scalable, scaled  # noqa: E402
+from engine.strategies.planner.search.in_range import powers, scalable, scaled  # noqa: E402
 
 STORED = """program p(x: f32[64, 128], w: f32[256, 128], v: f32[32, 256], b: f32[256]) -> f32[64, 32] {
   guard f32
@@ -106,8 +106,10 @@ def test_two_scaled_operands_are_both_taken_back():
     assert torch.equal(oracle.run(p, inputs, exact=True)[0], oracle.run(new, inputs, exact=True)[0])
 
 
-def test_a_power_leaves_room_above_the_greatest_and_tensors_in_range_are_left():
-    by = powers({"small": (3e-7, 2e-4), "large": (1.0, 1e6), "fits": (LOW, HIGH), "broken": (1.0, float("inf"))})
-    assert set(by) == {"small", "large"} and by["large"] < 0 < by["small"]
-    for name, greatest in (("small", 2e-4), ("large", 1e6)):
-        assert HIGH / ROOM / 2 < greatest * 2.0 ** by[name] <= HIGH / ROOM
+def test_a_power_brings_a_range_into_the_middle_of_f16_s_and_what_fits_well_is_left():
+    ranges = {"small": (3e-7, 2e-4), "large": (1.0, 1e6), "narrowly": (LOW, 4 * LOW), "wide": (1e-9, 1e4)}
+    by = powers(ranges | {"fits": (1.0, 100.0), "broken": (1.0, float("inf"))})
+    assert set(by) == set(ranges) and by["large"] < 0 < min(by["small"], by["narrowly"], by["wide"])
+    for name, (least, greatest) in ranges.items():
+        below, above = least * 2.0 ** by[name] / LOW, HIGH / (greatest * 2.0 ** by[name])
+        assert 0.5 <= below / above <= 2, "as much room on either side"

@@ -6,19 +6,19 @@ a whole network trips although each of its tensors spans far less than f16's ran
 at most moved or cast on the way, it may be multiplied by 2^k when it is computed and the products by 2^-k: both are
 exact in f32, and what is rounded between lies in f16's good range. The guard stays, for inputs of another size.
 
-    powers({"h3": (3e-7, 2e-4)})     # {"h3": 23}: of the largest magnitude in each chunk, the least and the greatest
-    scaled(program, {"h3": 23})      # the program with h3 stored as h3 * 2^23
+    powers({"h3": (3e-7, 2e-4)})     # {"h3": 20}: of the largest magnitude in each chunk, the least and the greatest
+    scaled(program, {"h3": 20})      # the program with h3 stored as h3 * 2^20
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
-from math import floor, isfinite, log2
+from math import isfinite, log2
 
 from dsl.check.program import check
 from dsl.functions import REDUCTIONS
-from dsl.guard import HIGH, LOW
+from dsl.guard import HIGH, LOW, NEAR
 from dsl.ir import Acc, Attention, Call, Collective, DType, Expr, Number, Program, Stage, Transform, loads
 from dsl.narrowed import known_range
 from dsl.printer import to_text
@@ -26,7 +26,6 @@ from engine.strategies.planner.search.structures import SCALED, Structure, opene
 from sol.hardware import Hardware
 
 MOST = 60  # the powers stay far within f32's range
-ROOM = 32.0
 
 
 def scalable(program: Program) -> tuple[str, ...]:
@@ -73,15 +72,15 @@ def _product_of(program: Program, s: Stage, name: str) -> bool:
 
 
 def powers(ranges: Mapping[str, tuple[float, float]]) -> dict[str, int]:
-    """The power of two of each tensor that needs one: its greatest magnitude gets ROOM below what f16 holds, for inputs
-    of another size, and all else the most room above what f16 loses. `ranges`: of the largest magnitude in each chunk
-    (dsl.guard) that is not all zeros, the least and the greatest."""
+    """The power of two of each tensor that f16 holds narrowly or not: its range comes into the middle of f16's, for
+    inputs that are a little larger or smaller. `ranges`: of the largest magnitude in each chunk (dsl.guard) that is not
+    all zeros, the least and the greatest; kernels cut longer chunks, of which the least is greater."""
     out = {}
     for name, (least, greatest) in ranges.items():
-        if not (isfinite(greatest) and 0 < least <= greatest) or (least >= LOW and greatest <= HIGH):
+        if not (isfinite(greatest) and 0 < least <= greatest):
             continue
-        k = floor(log2(HIGH / ROOM / greatest))
-        if k and abs(k) <= MOST:
+        k = round((log2(HIGH / greatest) + log2(LOW / least)) / 2)
+        if k and abs(k) <= MOST and not (least >= LOW * NEAR and greatest <= HIGH / NEAR):
             out[name] = k
     return out
 
