@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import linecache
 import re
+import sys
 
 from engine.sandbox.channel import PASTED
 from engine.sandbox.watch import Blocked
@@ -108,6 +109,13 @@ def _op_of(chain: list[BaseException]) -> str:
     return ""
 
 
+def _on_gpu() -> bool:
+    """Return True in a process that has a GPU: an error that names CUDA (a kernel's, a compiler's) is not the lack of
+    one."""
+    torch = sys.modules.get("torch")
+    return torch is not None and torch.cuda.is_available()
+
+
 def explain(error: BaseException, doing: str) -> Bad:
     """The refusal for an error. `doing`: the call that raised it, e.g. "get_inputs()" or "forward"."""
     chain = _chain(error)
@@ -147,7 +155,7 @@ def explain(error: BaseException, doing: str) -> Bad:
         return Bad("disk_limit", f"{at} writes more than the sandbox lets it write.", line)
     if isinstance(error, OSError) and error.errno in (errno.EPERM, errno.EACCES, errno.ENETUNREACH, errno.EROFS):
         return Bad("sandbox_blocked", f"{at} is not allowed in the sandbox: {first_line(error)}.", line)
-    if _CUDA.search(text[:2000]):
+    if _CUDA.search(text[:2000]) and not _on_gpu():
         return Bad(
             "asks_for_cuda",
             f'{at} asks for CUDA: leave `.cuda()` and `device="cuda"` out. If the engine has a GPU, it moves the '
