@@ -113,12 +113,12 @@ class TrialValidated(Event):
 class TrialMeasured(Event):
     """`ratio`: baseline time over this time, median of paired ratios (or ratio of predictions), with interval.
 
-    `checks`: what the run shows, [{name, verdict, said}] (engine.evaluate.integrity.trial); [] for a prediction, where
-    nothing ran on the device. `part`: for a module with regions, whose time and ratio are always the whole module's:
-    {region, region_ms, programs: the number of regions that run as programs, covered_ms: those programs alone,
-    region_eager_ms: PyTorch in the class on the region's operations alone; beside: the trials whose programs ran in the
-    other regions; graph: whether the whole call was one CUDA graph, whose inputs and results are copied; the last three
-    are not in older logs}.
+    `checks`: what the run shows, [{name, verdict, said}] (engine.evaluate.integrity.trial), of a guard that tripped
+    with `ranges`, {result: [least, greatest magnitude]}; [] for a prediction, where nothing ran on the device. `part`:
+    for a module with regions, whose time and ratio are always the whole module's: {region, region_ms, programs: the
+    number of regions that run as programs, covered_ms: those programs alone, region_eager_ms: PyTorch in the class on
+    the region's operations alone; beside: the trials whose programs ran in the other regions; graph: whether the whole
+    call was one CUDA graph, whose inputs and results are copied; the last three are not in older logs}.
     """
 
     KIND: ClassVar[str] = "trial.measured"
@@ -129,7 +129,7 @@ class TrialMeasured(Event):
     ratio: float
     ratio_low: float | None = None
     ratio_high: float | None = None
-    checks: list[dict[str, str]] = field(default_factory=list)
+    checks: list[dict[str, Any]] = field(default_factory=list)
     part: dict[str, Any] = field(default_factory=dict)
 
 
