@@ -91,7 +91,7 @@ class Planner:
 
     def upcoming(self, state: State) -> list[Try]:
         """The planned and untried candidates, first those that nvcc must build, because they take longest."""
-        out = self.screen(state)
+        out = self.screen(state)  # which also scales
         for line in sorted(self.all, key=lambda x: (x.backend == "cute", -x.saved)):
             if line.cls not in state.closed:
                 out += self._planned(line, state)
@@ -102,6 +102,7 @@ class Planner:
         its first result (which must not wait), if builds take seconds. [] on a device that predicts."""
         if self.device_kind != "measured":
             return []
+        self._scale(state)
         out = []
         for line in (x for x in self.all if not x.part.algebraic):
             begun = any(t.cls == line.cls and t.region == line.number for t in state.trials)
