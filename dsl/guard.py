@@ -66,6 +66,11 @@ _NO_GUARD = help_of("leave guard out", LeaveOut())
 _STORE_F32 = write_clause("store", "f32")
 
 
+def roomy(least: float, greatest: float) -> bool:
+    """Return True if f16 holds chunks whose largest magnitudes lie in this range with room for other inputs."""
+    return least >= LOW * NEAR and greatest <= HIGH / NEAR
+
+
 def watched(stage: Stage, source: TensorType) -> bool:
     """Return True if a stage converts an operand of type `source` from f32 to f16, which the guard checks.
 

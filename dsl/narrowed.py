@@ -37,6 +37,7 @@ from dsl.ir import (
     Program,
     Stage,
     Transform,
+    expressions,
     inlined,
     loads,
 )
@@ -75,8 +76,7 @@ def wider_reader(program: Program, name: str) -> str | None:
     if name in program.results:
         return "the caller"
     for s in program.stages:
-        exprs = (s.epilogue, *(a.expr for a in s.also), *(x.expr for x in s.lets), getattr(s, "of", Acc()))
-        if any(load.name == name for e in exprs for load in loads(e)):
+        if any(load.name == name for e in expressions(s) for load in loads(e)):
             return s.name
         if name not in (o.name for o in s.operands):
             continue

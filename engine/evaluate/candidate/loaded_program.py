@@ -256,7 +256,7 @@ class LoadedProgram:
         """The evidence for a program that is being timed: {silent: {launches, same, unwritten, elements} or {left_out},
         kernels: CUPTI's list of one call, or None with `no_kernels`: the reason, busy_us, patched: replaced functions,
         guard: for each set of timed inputs whether it tripped a guard, None without a guard, ranges: where one tripped,
-        of the program's results that f16 does not hold}."""
+        of the program's results that f16 holds narrowly or not}."""
         outputs = self.outputs
         quiet = self.whole.silenced() if self.whole else silenced(*self.module)
         return {

@@ -22,7 +22,7 @@ import torch
 
 from dsl.axes import axes_of
 from dsl.check.program import check
-from dsl.guard import CHUNK, HIGH, LOW, NEAR, conversions, rescue
+from dsl.guard import CHUNK, HIGH, LOW, conversions, rescue, roomy
 from dsl.ir import NHWC, DType, Map, Program, Reduce, Stage, Transform
 from dsl.narrowed import watched_stores
 from dsl.rules import legal
@@ -67,10 +67,12 @@ def ranges(program: Program, inputs: Sequence[torch.Tensor]) -> dict[str, tuple[
         x = env[name]
         if not x.is_floating_point() or x.dim() < 2:  # a cast has the range of what it casts
             continue
-        most = _most(x.movedim(1, -1) if program.type_of(name).layout == NHWC else x)
+        most = _most(_in_memory(program, name, x))
         most = most[most != 0]
-        if most.numel() and most.isfinite().all() and not ((most >= LOW * NEAR) & (most <= HIGH / NEAR)).all():
-            seen[name] = most.min().item(), most.max().item()
+        if most.numel() and most.isfinite().all():
+            least, greatest = most.min().item(), most.max().item()
+            if not roomy(least, greatest):
+                seen[name] = least, greatest
     return seen
 
 
@@ -98,6 +100,11 @@ def trips(x: torch.Tensor) -> bool:
     """Return True if f32 `x` trips a guard: a chunk's largest magnitude is neither 0 nor in f16's good range."""
     most = _most(x)
     return bool(((most != 0) & ~((most >= LOW) & (most <= HIGH))).any())
+
+
+def _in_memory(program: Program, name: str, x: torch.Tensor) -> torch.Tensor:
+    """A result with its axes in the order of memory."""
+    return x.movedim(1, -1) if program.type_of(name).layout == NHWC else x
 
 
 def _most(x: torch.Tensor) -> torch.Tensor:
@@ -133,7 +140,7 @@ def _run(stage: Stage, env: dict[str, torch.Tensor], program: Program, exact: bo
     watched = watched_stores(program, stage) if looks else ()
     for name, expr in names:
         x = scope.result(expr)
-        if name in watched and trips(x.movedim(1, -1) if program.type_of(name).layout == NHWC else x):
+        if name in watched and trips(_in_memory(program, name, x)):
             return name
         reduced = getattr(expr, "fn", None) in REDUCTIONS
         env[name] = x if exact else stored(x, DType.F32 if reduced else _stored_type(stage, env))

@@ -77,8 +77,8 @@ def _guarded(raised: list[bool | None], ranges: dict[str, list[float]]) -> list[
 
 
 def ranges(checks: Iterable[dict[str, Any]]) -> dict[str, tuple[float, float]]:
-    """Of a program whose guard tripped: result -> the least and the greatest magnitude of its chunks, where f16 does
-    not hold them (engine.evaluate.correctness.oracle.ranges)."""
+    """Of a program whose guard tripped: result -> the least and the greatest magnitude of its chunks, where f16 holds
+    them narrowly or not (engine.evaluate.correctness.oracle.ranges)."""
     met = next((c["ranges"] for c in checks if c["name"] == GUARD and "ranges" in c), {})
     return {name: (least, greatest) for name, (least, greatest) in met.items()}
 

@@ -34,7 +34,7 @@ from engine.strategies.planner.search.in_range import in_range
 from engine.strategies.planner.search.program_index import ProgramIndex
 from engine.strategies.planner.search.refining import of_module
 from engine.strategies.planner.search.search_lines import QUICK, Line, Step
-from engine.strategies.planner.search.structures import SCALED, Structure, tune
+from engine.strategies.planner.search.structures import Structure, tune
 from engine.strategies.problem import Cancelled, Part, Prepared
 from sol.attainable import predict_eager
 from sol.bounds import pytorch_class, t_sol
@@ -55,6 +55,7 @@ class Planner:
         self.lines: dict[str, Line] = {}  # class -> the line of the region with the most work
         self.programs = ProgramIndex(self.all, self.hardware.sms)
         self._costs: dict[str, float] = {}  # text -> its cost of building with nvcc
+        self._scaled: set[tuple[str, int, str]] = set()  # class, region and structure of what `_scale` has looked at
         for line in self.all:
             most = self.lines.setdefault(line.cls, line)
             if line.eager > most.eager:
@@ -120,8 +121,9 @@ class Planner:
         for t in state.trials:
             ranges = integrity.ranges(t.evidence) if t.tripped and t.by == "strategy" else {}
             line, structure, _ = self.programs.lookup(t.cls, t.text) if ranges else (None, None, None)
-            if line is None or any(s.words == structure.words + SCALED for s in line.structures):
+            if line is None or (t.cls, line.number, structure.key) in self._scaled:
                 continue
+            self._scaled.add((t.cls, line.number, structure.key))
             new = in_range(structure, ranges, self.hardware)
             if new is not None:
                 tune(new, self.hardware)

@@ -162,7 +162,7 @@ def test_a_structure_whose_guard_tripped_is_tried_again_in_range_once():
     assert sum("guard f32" in t.text for t in trials) == 2, "it is not scaled a second time"
 
 
-def test_a_guard_that_tripped_without_powers_leaves_the_structure_alone():
+def test_a_guard_that_tripped_without_ranges_leaves_the_structure_alone():
     strategy = planner(layers(), ("tf32",), "measured")
     trials = []
     for number in range(1, 6):

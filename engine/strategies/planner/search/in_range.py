@@ -18,8 +18,22 @@ from math import isfinite, log2
 
 from dsl.check.program import check
 from dsl.functions import REDUCTIONS
-from dsl.guard import HIGH, LOW, NEAR
-from dsl.ir import Acc, Attention, Call, Collective, DType, Expr, Number, Program, Stage, Transform, loads
+from dsl.guard import HIGH, LOW, roomy
+from dsl.ir import (
+    Acc,
+    Attention,
+    Call,
+    Collective,
+    DType,
+    Expr,
+    Number,
+    Program,
+    Stage,
+    Transform,
+    expressions,
+    loads,
+    reads,
+)
 from dsl.narrowed import known_range
 from dsl.printer import to_text
 from engine.strategies.planner.search.structures import SCALED, Structure, opened
@@ -43,8 +57,7 @@ def scalable(program: Program) -> tuple[str, ...]:
 
 
 def _readers(program: Program, name: str) -> list[Stage]:
-    """The stages that read a tensor as an operand."""
-    return [s for s in program.stages if name in (o.name for o in s.operands)]
+    return [s for s in program.stages if name in reads(s)]
 
 
 def _rounded(program: Program, name: str) -> bool:
@@ -56,15 +69,13 @@ def _rounded(program: Program, name: str) -> bool:
 
 def _for_products(program: Program, name: str) -> bool:
     """Return True if only products read a tensor in f16, at most moved or cast on the way."""
-    for s in program.stages:
-        exprs = (s.epilogue, *(a.expr for a in s.also), *(x.expr for x in s.lets), getattr(s, "of", Acc()))
-        if any(load.name == name for e in exprs for load in loads(e)):
-            return False
     readers = _readers(program, name)
     return bool(readers) and all(_product_of(program, s, name) for s in readers)
 
 
 def _product_of(program: Program, s: Stage, name: str) -> bool:
+    if any(load.name == name for e in expressions(s) for load in loads(e)):
+        return False
     if isinstance(s, Transform):
         return s.other is None and s.name not in program.results and _for_products(program, s.name)
     whole = isinstance(s, Collective) and program.type_of(name).dtype is DType.F16 and s.config.compute is DType.F16
@@ -80,7 +91,7 @@ def powers(ranges: Mapping[str, tuple[float, float]]) -> dict[str, int]:
         if not (isfinite(greatest) and 0 < least <= greatest):
             continue
         k = round((log2(HIGH / greatest) + log2(LOW / least)) / 2)
-        if k and abs(k) <= MOST and not (least >= LOW * NEAR and greatest <= HIGH / NEAR):
+        if k and abs(k) <= MOST and not roomy(least, greatest):
             out[name] = k
     return out
 
