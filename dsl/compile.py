@@ -11,6 +11,7 @@ from dsl.ir import Collective, Program
 from dsl.lower import Refusal, Source
 from dsl.printer import digest, to_text
 from dsl.resolve import resolve
+from dsl.rules import legal
 
 BACKENDS = ("cute", "cpp")
 
@@ -34,7 +35,7 @@ class Compiled:
 def compile(program: Program, sm_count: int = 132, *, first: bool = False) -> Compiled:
     """Generate code for a checked program. The clauses left to `auto` are chosen for a device of `sm_count` SMs.
 
-    `first`: stop at the first back end, `cute` before `cpp`, that takes the program.
+    `first`: stop at the first back end (in the order of dsl.rules.legal.best_first) that takes the program.
     """
     resolved = resolve(program, sm_count)
     text = to_text(resolved)
@@ -42,7 +43,7 @@ def compile(program: Program, sm_count: int = 132, *, first: bool = False) -> Co
     refused: dict[str, Refusal] = {}
     writers = guard.writers(program) if program.guard else ()
     forced = {s.config.backend for s in resolved.stages if isinstance(s, Collective)} - {None}
-    for name in BACKENDS:
+    for name in legal.best_first(program):
         if first and sources:
             break
         if forced - {name}:

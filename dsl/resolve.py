@@ -43,8 +43,10 @@ def resolve(program: Program, sm_count: int = 132) -> Program:
     forced = {s.config.backend for s in program.stages if hasattr(s, "config")} - {None}
     forced |= set(guard.writers(program)) if program.guard else set()
     forced |= {"cute"} if any(isinstance(s, Attention) for s in program.stages) else set()
-    # One back end builds the whole program: first try configurations that both take, then those of one.
-    ways = [tuple(forced)] if forced else [legal.BACKENDS, ("cpp",), ("cute",)]
+    # One back end builds the whole program: first try configurations that both take, unless one of them has a better
+    # kernel, then those of one.
+    both = [legal.BACKENDS] if legal.best_first(program) == legal.BACKENDS else []
+    ways = [tuple(forced)] if forced else [*both, ("cpp",), ("cute",)]
     for backends in ways:
         stages = [_resolve(program, s, backends, sm_count) for s in program.stages]
         if None not in stages:
@@ -74,8 +76,7 @@ def _normalized(
     """
     if backends != ("cpp",) or not isinstance(s, Gemm) or p.arch.name != DEFAULT or _written(s.config):
         return None
-    width = normalized.group(program, s)
-    return _first(p, s.config, normalized.preferred(width) if width else (), sm_count, backends)
+    return _first(p, s.config, normalized.preferred(normalized.group(program, s)), sm_count, backends)
 
 
 def _folded(program: Program, s: Stage, p: legal.Problem, backends: tuple[str, ...], sm_count: int) -> Config | None:

@@ -157,7 +157,7 @@ def joined_with(program: ir.Program, stage: ir.Stage) -> ir.Normalize | ir.Reduc
     if not isinstance(stage, ir.Gemm) or program.arch not in (None, "sm_90a"):
         return None
     width = normalized.group(program, stage)
-    if not width or legal.compute_of(stage, types) is not ir.DType.TF32:
+    if not width or c.backend == "cute" or legal.compute_of(stage, types) is not ir.DType.TF32:
         return None
     if not (open_ or normalized.fits(c, width)):
         return None

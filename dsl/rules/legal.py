@@ -9,9 +9,9 @@ from __future__ import annotations
 
 from types import ModuleType
 
-from dsl.arch import ARCHS
-from dsl.ir import Config, DType
-from dsl.rules import conv, rowmajor, simt, sm80, sm90, sm100
+from dsl.arch import ARCHS, DEFAULT
+from dsl.ir import Config, DType, Gemm, Program
+from dsl.rules import conv, normalized, rowmajor, simt, sm80, sm90, sm100
 from dsl.rules.problem import (
     BACKENDS,
     DIRECT_CHANNELS,
@@ -37,10 +37,10 @@ from dsl.rules.problem import (
 from dsl.rules.sm90 import MAX_ACCUMULATORS, accumulators, shared_memory
 
 __all__ = [
-    "ARCHS", "BACKENDS", "DIRECT_CHANNELS", "MAX_ACCUMULATORS", "MAX_SPLITS", "MAX_STAGES", "MIN_STAGES", "SCHEDULERS",
-    "SCHEDULES", "SWIZZLES", "Objection", "Problem", "accumulators", "auto_stages", "backends", "clusters",
-    "compute_of", "configured", "dims", "is_direct", "is_rowmajor", "kib", "objections", "problem_of",
-    "program_problem", "schedules", "shared_memory", "tiles", "tiles_for", "triangle_side", "types_of",
+    "ARCHS", "BACKENDS", "DIRECT_CHANNELS", "MAX_ACCUMULATORS", "MAX_SPLITS", "MAX_STAGES", "MIN_STAGES",
+    "SCHEDULERS", "SCHEDULES", "SWIZZLES", "Objection", "Problem", "accumulators", "auto_stages", "backends",
+    "best_first", "clusters", "compute_of", "configured", "dims", "is_direct", "is_rowmajor", "kib", "objections",
+    "problem_of", "program_problem", "schedules", "shared_memory", "tiles", "tiles_for", "triangle_side", "types_of",
 ]  # fmt: skip
 
 
@@ -66,6 +66,20 @@ def backends(p: Problem, c: Config) -> tuple[str, ...]:
     """The back ends that take this configuration."""
     names = (c.backend,) if c.backend else BACKENDS
     return tuple(b for b in names if not objections(p, c, b))
+
+
+def best_first(program: Program) -> tuple[str, ...]:
+    """The back ends, the one to prefer first: `cute`, which builds in seconds, but for a product in tf32 of which `cpp`
+    computes less (half the tiles of a triangle) or moves less (it normalises the result in the same kernel)."""
+    if program.arch in (None, DEFAULT):
+        products = [s for s in program.stages if isinstance(s, Gemm)]
+        problems = [(s, program_problem(program, s)) for s in products if s.config.backend is None]
+        if any(
+            p.compute is DType.TF32 and (p.triangle or normalized.preferred(normalized.group(program, s)))
+            for s, p in problems
+        ):
+            return BACKENDS[::-1]
+    return BACKENDS
 
 
 def tiles(compute: DType) -> list[tuple[int, int, int]]:

@@ -45,4 +45,4 @@ def preferred(width: int) -> tuple[tuple[tuple[int, int], str], ...]:
     32768 x 1024 x 4096 in tf32 on an H200.
     """
     ways = (((128, 128), "pingpong"), ((256, 128), "cooperative"), ((128, 256), "cooperative"))
-    return tuple((tile, schedule) for tile, schedule in ways if tile[1] % width == 0)
+    return tuple((tile, schedule) for tile, schedule in ways if width and tile[1] % width == 0)

@@ -175,8 +175,10 @@ def _smem(p: Problem, tile: tuple[int, int, int], schedule: str, stages: int, ex
 def objections(p: Problem, c: Config, backend: str) -> list[Objection]:
     """Every rule of a gemm or grouped gemm on sm_90a that this configuration breaks."""
     out: list[Objection] = []
-    if backend == "cute" and p.compute is DType.TF32:
-        out.append(Objection("E212", "backend", "`cute` has no tf32 tensor-core instruction on sm_90a; `cpp` has"))
+    if backend == "cute" and p.compute is DType.TF32 and p.transposes:
+        note = "keep the first operand as [m, k] and the second as [n, k], read with .T"
+        message = "`cute` multiplies tf32 that lies along K alone, as the instructions do; `cpp` transposes others"
+        out.append(Objection("E212", "backend", message, (note,)))
     if backend == "cute" and p.epilogue.batch_scalars:
         message = "`cute` reads vectors along m or n, not one value a batch at [l]; `cpp` does"
         out.append(Objection("E212", "backend", message))

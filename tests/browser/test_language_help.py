@@ -154,12 +154,12 @@ def test_completion_offers_names_clauses_and_values_that_pass(editor):
 
 
 def test_a_back_end_that_refuses_says_why_on_a_page_of_its_own(editor):
-    page = editor(GOOD.replace("f16", "f32").replace("128x256x64", "128x256x32"))
+    page = editor(GOOD.replace("f16", "f32").replace("128x256x64", "128x256x32").replace("w.T", "w"))
     page.locator("#preview-tabs").get_by_role("tab", name="cute").click()
     expect(page.locator("#preview-code")).to_contain_text("cute cannot express this program")
     with page.expect_popup() as opened:
         page.locator("#preview-note a").click()
-    expect(opened.value.locator("h1")).to_have_text("cute-tf32 tf32 on cute")
+    expect(opened.value.locator("h1")).to_have_text("cute-k-major Operands along the wrong axis")
 
 
 def test_hover_and_the_caret_say_what_a_word_means(editor):

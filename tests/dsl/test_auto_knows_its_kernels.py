@@ -5,6 +5,7 @@ from dataclasses import replace
 import pytest
 
 from dsl.check.program import check
+from dsl.compile import compile as generate
 from dsl.ir import Scheduler
 from dsl.resolve import resolve
 from dsl.rules import legal, normalized
@@ -59,6 +60,24 @@ def test_a_product_that_is_normalised_gets_a_tile_whose_registers_hold_whole_gro
     }}"""
     c = config(text)
     assert normalized.fits(c, 4096 // groups) and c.schedule == "pingpong"
+
+
+@pytest.mark.parametrize(
+    "rest",
+    [
+        "y = gemm(x, w.T) { epilogue triu(acc) } return y",
+        "h = gemm(x, w.T) { compute tf32 } y = normalize(h) { op groupnorm  groups 64 } return y",
+    ],
+)
+def test_what_cpp_alone_spares_makes_it_the_first_choice(rest):
+    text = f"program p(x: f32[4096, 1024], w: f32[4096, 1024]) -> f32[4096, 4096] {{ {rest} }}"
+    assert next(iter(generate(check(text).program).sources)) == "cpp"
+    forced = generate(check(text.replace("w.T) {", "w.T) { backend cute ")).program)
+    assert list(forced.sources) == ["cute"] and "cpp" in forced.refused
+    plain = generate(
+        check(text.replace("epilogue triu(acc)", "").replace("op groupnorm  groups 64", "op softmax over n")).program
+    )
+    assert next(iter(plain.sources)) == "cute"
 
 
 def test_no_tiles_are_grouped_where_one_operand_stays_in_l2_or_the_products_take_longer():

@@ -115,7 +115,7 @@ def test_compile_writes_the_texts_of_each_back_end(capsys, three):
 
 
 def test_a_back_end_that_refuses_the_program_is_exit_code_1(capsys):
-    code, _, err = run(capsys, "compile", str(EXAMPLES / "gemm_scale_leaky.ucutlass"), "--backend", "cute")
+    code, _, err = run(capsys, "compile", str(EXAMPLES / "matmul.ucutlass"), "--backend", "cute")
     assert code == 1 and "cute refuses" in err
 
 

@@ -44,4 +44,4 @@ def test_the_repair_is_small(code):
 
 def test_explain_prints_both_programs_and_none_for_a_refusal():
     assert CODES["E103"].wrong in str(CODES["E103"]) and CODES["E103"].right in str(CODES["E103"])
-    assert "A wrong program" not in str(page("cute-tf32")) and page("cute-tf32").wrong == ""
+    assert "A wrong program" not in str(page("cute-k-major")) and page("cute-k-major").wrong == ""

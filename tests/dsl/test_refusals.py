@@ -27,10 +27,10 @@ def test_refusals_have_pages():
 
 
 def test_a_page_reads_like_an_error_s():
-    explanation = page("cute-tf32")
+    explanation = page("cute-k-major")
     assert (
-        explanation.code == "cute-tf32"
-        and "`cpp` builds tf32" in explanation.why
+        explanation.code == "cute-k-major"
+        and "`cpp` transposes tf32" in explanation.why
         and "Rejected" not in str(explanation)
     )
     assert page("e204") is CODES["E204"]

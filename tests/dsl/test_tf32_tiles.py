@@ -3,10 +3,11 @@
 import pytest
 
 from dsl.check.program import check
+from dsl.compile import compile as generate
 from dsl.resolve import resolve
 
 PROGRAM = """program p(x: {t}[1024, 1024], w: {t}[1024, 1024]) -> f32[1024, 1024] {{
-  y = gemm(x, w.T) {{ tile 128x{n}x{k}  schedule cooperative  store f32 }}
+  y = gemm(x, w.T) {{ tile 128x{n}x{k}  schedule cooperative  backend cpp  store f32 }}
   return y
 }}"""
 
@@ -63,3 +64,9 @@ def test_a_transposed_convolution_has_a_tile_of_its_channels_out(filters, n):
     }}"""
     config = resolve(check(text).program).stages[-1].config
     assert config.tile[1:] == (n, 32) and config.stages >= 3
+
+
+def test_the_back_end_that_reads_along_k_takes_n_in_steps_of_sixteen_and_any_number_of_stages_that_fills_a_block():
+    for n in (16, 48, 80, 208):
+        text = PROGRAM.format(t="f32", n=n, k=32).replace("backend cpp", "backend cute")
+        assert check(text).ok and generate(check(text).program).sources

@@ -124,7 +124,7 @@ def test_each_error_s_page_opens_its_wrong_program_and_the_repaired_one(client):
 
 
 def test_a_refusal_s_page_has_no_wrong_program(client):
-    html = client.get("/language/cute-tf32").content.decode()
+    html = client.get("/language/cute-k-major").content.decode()
     assert "only this back end cannot express it" in html and "#program=" not in html
 
 

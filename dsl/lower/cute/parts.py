@@ -84,6 +84,21 @@ class CastStage:
 
 CAST_VERSION = hashlib.sha256(CAST.encode()).hexdigest()[:12]
 
+TENSOR_FLOAT = '''\
+class TensorFloatOp(warpgroup.mma.MmaOp):
+    """Hopper's tf32 instruction: CuTe DSL compiles it, but has no class for it."""
+
+    descriptive_name = "warp-group tf32"
+    _make_trait = warpgroup.MmaF16BF16Op._make_trait
+
+
+def tensor_floats(n):
+    """The product of 64 x 8 by 8 x n values in shared memory: f32 rounded to tf32, both operands along K."""
+    kind, along_k = cutlass.TFloat32, cute.nvgpu.OperandMajorMode.K
+    shape, source = (64, n, 8), warpgroup.OperandSource.SMEM
+    return cute.make_mma_atom(TensorFloatOp(kind, kind, cutlass.Float32, shape, source, along_k, along_k))
+'''
+
 PACKED = '''\
 class Packed:
     """Remembers which version of its parameters was prepacked: the very same tensors, not written to since."""

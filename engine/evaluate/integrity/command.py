@@ -167,7 +167,7 @@ def _program(text: str, module: str, device: str, cls: str, wanted: list[str]) -
         on = registry.get(device, local_user=True)
         compiled = generate(program, load(on.hardware).sms)
         inputs, outputs = bind(compiled.resolved, graph)
-        backend = next((n for n in ("cute", "cpp") if n in compiled.sources), None)
+        backend = next(iter(compiled.sources), None)
         if backend is None:
             raise Refused("; ".join(r.message for r in compiled.refused.values()))
         candidate = Candidate(

@@ -38,6 +38,35 @@ def test_a_gemm_with_its_resources(builder):
     assert not built.cached
 
 
+def test_a_product_in_tf32_has_the_machine_code_of_one_in_f16_over_half_as_much_of_k(builder):
+    """Both read 128 bytes of K at a time, eight rows to a swizzle pattern: what differs is the instruction's type."""
+    half = BIAS.format(m=512).replace("-> f16", "-> f32").replace("epilogue", "store f32 epilogue")
+    full = half.replace("f16", "f32").replace("128x128x64", "128x128x32")
+    (narrow,) = builder.build(lower(programs.program(half))).resources
+    (wide,) = builder.build(lower(programs.program(full))).resources
+    same = ("registers", "shared_bytes", "spill_bytes", "stages", "threads", "instructions")
+    assert {k: wide[k] for k in same} == {k: narrow[k] for k in same}
+
+
+def test_a_convolution_in_tf32_has_the_machine_code_of_one_in_f16_over_twice_the_channels(builder):
+    text = """program p(x: {t}[8, {c}, 32, 32], w: {t}[128, {c}, 3, 3], b: f32[128]) -> f32[8, 128, 32, 32] {{
+      xt = transform(x) {{ layout nhwc }}
+      wt = transform(w) {{ layout nhwc }}
+      y = conv2d(xt, wt) {{
+        compute {k}  padding 1x1  tile 128x128x{c}  schedule cooperative  stages 3  store f32 nhwc
+        epilogue relu(acc + b[c])
+      }}
+      z = transform(y) {{ layout nchw }}
+      return z
+    }}"""
+    seen = []
+    for t, k, c in (("f16", "f16", 64), ("f32", "tf32", 32)):
+        built = builder.build(lower(programs.program(text.format(t=t, k=k, c=c))))
+        seen.append(next(r for r in built.resources if r["stage"] == "y"))
+    same = ("registers", "shared_bytes", "spill_bytes", "instructions")
+    assert {k: seen[0][k] for k in same} == {k: seen[1][k] for k in same}
+
+
 def test_the_same_kernel_serves_another_size(builder):
     builder.build(lower(programs.program(BIAS.format(m=512))))
     other = builder.build(lower(programs.program(BIAS.format(m=1024))))

@@ -198,6 +198,54 @@ def whole_epilogue(**how):
     return lambda function: WholeEpilogue(function, **how)
 '''
 
+TENSOR_FLOATS = '''\
+class TensorFloats:
+    """f32 operands, both along K. TMA rounds them to tf32, and the tensor cores add in f32."""
+
+    def __init__(self, *args, **config):
+        super().__init__(*args, **config)
+        self.types, self.mma_a_dtype = {}, cutlass.Float16
+
+    def operand(name):
+        """The type of an operand: quack, which multiplies no f32, is told f16 until its checks are done."""
+
+        def get(self):
+            return self.types[name] if hasattr(self, "tiled_mma") else cutlass.Float16
+
+        return property(get, lambda self, dtype: self.types.update({name: dtype}))
+
+    a_dtype, b_dtype = operand("a"), operand("b")
+
+    def _setup_tiled_mma(self):
+        self.a_smem_dtype = self.b_smem_dtype = cutlass.TFloat32
+        self.a_tma_internal_dtype = self.b_tma_internal_dtype = cutlass.TFloat32
+        multiply = tensor_floats(self.cta_tile_shape_mnk[1] // self.atom_layout_mnk[1])
+        self.tiled_mma = cute.make_tiled_mma(multiply, self.atom_layout_mnk, self.neighbours())
+
+    def neighbours(self):
+        """Two warp groups that split N take turns of 8 columns, so that each stores neighbouring ones."""
+        groups = self.atom_layout_mnk[1]
+        if groups == 1:
+            return None
+        turns = (8, self.cta_tile_shape_mnk[1] // groups // 8, groups)
+        return (None, cute.make_ordered_layout(turns, order=(0, 2, 1)), None)
+
+
+class TensorFloatEpilogue(EpiMod):
+    """An epilogue of a product in tf32."""
+
+    def _mint(self, *key):
+        made = super()._mint(*key)
+        kinds = self.__dict__.setdefault("tensor_floats", {})
+        if made not in kinds:
+            kinds[made] = type(made.__name__ + "_tf32", (TensorFloats, made), {"__module__": made.__module__})
+        return kinds[made]
+
+
+def tensor_float_epilogue(**how):
+    return lambda function: TensorFloatEpilogue(function, **how)
+'''
+
 
 def version(text: str) -> str:
     """A short name of a part's text, for cache keys."""

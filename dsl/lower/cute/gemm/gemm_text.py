@@ -6,6 +6,7 @@ from dsl.ir import DType, Gemm, GroupedGemm, Program
 from dsl.lower.cute.gemm import gemm_parts, gemm_reduction_parts
 from dsl.lower.cute.gemm.quack_gemm import GemmPlan, Result, plan_gemm
 from dsl.lower.cute.generated_kernels import FLAG
+from dsl.lower.cute.parts import TENSOR_FLOAT
 from dsl.lower.cute.stage import Part, Scratch, StagePlan, Text
 
 _WIDTH = 118
@@ -59,7 +60,7 @@ def _epilogue(out: Text, p: GemmPlan) -> str:
     sinks = [f'"{r.key}": {_sink(r, p)}' for r in p.results if r.kind in ("row", "column")]
     sinks += [f'"{key}": Watched("{key}", ragged={p.ragged[1]})' for key, _ in p.watched]
     stores = [f'"{r.key}"' for r in p.results if r.kind == "store"]
-    word = "whole_epilogue" if p.whole else "gemm_epilogue"
+    word = {DType.I8: "whole_epilogue", DType.TF32: "tensor_float_epilogue"}.get(p.compute, "gemm_epilogue")
     how = [
         *([("ops={", pins, "}")] if pins else []),
         *([("outputs=(", stores, ",)" if len(stores) == 1 else ")")] if stores else []),
@@ -82,7 +83,8 @@ def _epilogue(out: Text, p: GemmPlan) -> str:
     if len(text) > _WIDTH:
         text = "    return {" + "".join(f"\n        {row}," for row in rows) + "\n    }"
     lines.append(text)
-    name = f"epilogue_{gemm_parts.version(repr([head, arguments, lines]))[:6]}"
+    kit = [TENSOR_FLOAT, gemm_parts.TENSOR_FLOATS] if p.compute is DType.TF32 else []
+    name = f"epilogue_{gemm_parts.version(repr([head, arguments, lines, *kit]))[:6]}"
     first = out.next
     for line in (head, f"def {name}({', '.join(arguments)}):", *lines):
         out.add(line)
@@ -111,7 +113,7 @@ def _stage(out: Text, p: GemmPlan, stage, reduced: list[Result], epilogue: str) 
     tile, cluster = c.tile, c.cluster
     columns = f.n * (2 if f.pairs else 1)
     shape = f"{'' if f.l == 1 else f'{f.l} x '}{f.m} x {columns} x {p.k}"
-    sums = "i32" if p.whole else "f32"
+    sums = "i32" if p.compute is DType.I8 else "f32"
     out.add(f"# {shape}, {sums} accumulators" + (f"; {p.remark}" if p.remark else ""))
     kind = "GroupedStage" if f.grouped else "GemmStage" if p.splits == 1 else "SplitKStage"
     out.add(f"{p.name.upper()} = {f'reducing({kind})' if reduced else kind}(")
@@ -137,7 +139,11 @@ def _shared(p: GemmPlan, reduced: list[Result]):
     imports = {("quack.gemm_runtime.host", "run_gemm_epi_plan")}
     modules: set[str] = set()
     own = {("cutlass", "cute")}
-    if p.whole:
+    if p.compute is DType.TF32:
+        parts += [Part(TENSOR_FLOAT, 8), Part(gemm_parts.TENSOR_FLOATS, 9)]
+        imports |= {("quack.epilogue.frontend", "EpiMod"), ("cutlass.cute.nvgpu", "warpgroup"), *own}
+        modules.add("cutlass")
+    elif p.compute is DType.I8:
         parts.append(Part(gemm_parts.WHOLE, 9))
         imports |= {("quack.epilogue.frontend", "EpiMod"), ("quack.cute_dsl_utils", "torch2cute_dtype_map")}
         imports |= {("functools", "partial"), *own}

@@ -61,7 +61,7 @@ class GemmPlan:
     splits: int
     remark: str  # on the layout of the batch; "" if it is the usual one
     ragged: tuple[bool, bool]  # M and N are no multiples of the tile
-    whole: bool = False  # int8 operands
+    compute: DType = DType.F16  # what the tensor cores multiply
     watched: tuple[tuple[str, str], ...] = ()  # for each result that a guard checks: an argument's name, its value
 
 
@@ -120,7 +120,7 @@ def plan_gemm(program: Program, stage: Gemm | GroupedGemm) -> GemmPlan:
     ragged = (grouped or frame.m % c.tile[0] != 0, columns % c.tile[1] != 0)
     return GemmPlan(
         stage.name, frame, k, a, b, not stage.b.transposed, tuple(inputs.values()), tuple(results), body, splits,
-        remark, ragged, c.compute is DType.I8, watched,
+        remark, ragged, c.compute, watched,
     )  # fmt: skip
 
 
@@ -208,26 +208,21 @@ def _aligned(name: str, size: int, does: str, t: TensorType) -> None:
 
 def _refuse_precision(stage, types: dict[str, TensorType]) -> None:
     compute = stage.config.compute
-    if compute is DType.TF32:
-        raise Refusal(
-            "cute-tf32",
-            "CuTe DSL 4.8.1 has no tf32 tensor-core instruction on sm_90a; the `cpp` back end builds tf32",
-            "leave it to `cpp`, or transform the operands to f16 or bf16",
-        )
-    if compute not in (DType.F16, DType.BF16, *FLOATS8, DType.I8):
+    if compute not in (DType.TF32, DType.F16, DType.BF16, *FLOATS8, DType.I8):
         raise Refusal(
             "cute-compute", f"quack multiplies on the tensor cores of sm_90a, which have no {compute.value}",
             "write compute f16",
         )  # fmt: skip
+    read = DType.F32 if compute is DType.TF32 else compute
     for side in (stage.a, stage.b):
         dtype = types[side.name].dtype
-        if dtype is not compute and not (dtype in FLOATS8 and compute in FLOATS8):
+        if dtype is not read and not (dtype in FLOATS8 and compute in FLOATS8):
             raise Refusal(
                 "cute-operand",
-                f"compute {compute.value} reads {compute.value} operands, and {side.name} is {dtype.value}",
-                f"{side.name}_c = transform({side.name}) {{ to {compute.value} }}",
+                f"compute {compute.value} reads {read.value} operands, and {side.name} is {dtype.value}",
+                f"{side.name}_c = transform({side.name}) {{ to {read.value} }}",
             )
-    if compute.bits == 8 and (stage.a.transposed or not stage.b.transposed):
+    if compute not in (DType.F16, DType.BF16) and (stage.a.transposed or not stage.b.transposed):
         raise Refusal(
             "cute-k-major",
             f"tensor cores read {compute.value} along K only: the first operand without .T, the second with .T",

@@ -38,6 +38,14 @@ PROGRAMS = {
         "x: i8[512, 1024], w: i8[768, 1024], s: f32[768]", "f32[512, 768]", "gemm(x, w.T)",
         "backend cute  store f32  epilogue acc * s[n]", "y",
     ),
+    "tf32": (
+        "x: f32[1000, 512], w: f32[776, 512], b: f32[776]", "(f32[1000, 776], f32[1000])", "gemm(x, w.T)",
+        "backend cute  tile 192x192x32  also q = row_max(acc)  epilogue gelu(acc + b[n])", "y, q",
+    ),
+    "tf32_groups": (
+        "x: f32[1000, 512], w: f32[8, 256, 512], sizes: i32[8]", "f32[1000, 256]",
+        "grouped_gemm(x, w.T, sizes)", "backend cute  epilogue silu(acc)", "y",
+    ),
     "choices": (
         "x: f16[512, 512], w: f16[512, 512], b: f16[512]", "f16[512, 512]", "gemm(x, w.T)",
         "let c = (acc > b[n]) * (acc <= 1.0)  "

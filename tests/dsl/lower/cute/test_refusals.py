@@ -22,9 +22,9 @@ def changed(program, **clauses):
     return replace(program, stages=(replace(stage, config=replace(stage.config, **clauses)),))
 
 
-def test_tf32_is_left_to_cpp():
-    r = refusal(programs.example("gemm_scale_leaky"))
-    assert r.code == "cute-tf32" and "`cpp` back end builds" in r.message and "transform" in r.help
+def test_tf32_along_another_axis_than_k_is_left_to_cpp():
+    r = refusal(programs.example("matmul"))
+    assert r.code == "cute-k-major" and "tf32 along K only" in r.message and "[n, k]" in r.help
 
 
 def test_stream_k_is_left_to_cpp():
