@@ -41,8 +41,10 @@ def both(p: Problem, c: Config) -> Iterator[Objection]:
 
 
 def cute(p: Problem, c: Config) -> Iterator[Objection]:
-    if p.compute is DType.TF32:
-        yield Objection("E212", "backend", "`cute` has no tf32 tensor-core instruction on sm_90a; `cpp` has")
+    if p.compute is DType.TF32 and (p.columns or p.filters % 8):
+        why = "a transposed convolution's weights lie along n" if p.columns else f"{p.filters} is no multiple of 8"
+        message = f"`cute` convolves in tf32 what lies along the input channels, to output channels in eights; {why}"
+        yield Objection("E212", "backend", message)
     if c.cluster not in (None, (1, 1, 1)):
         yield Objection("E206", "cluster", f"a convolution on `cute` has cluster 1x1x1, not {dims(c.cluster)}")
     if c.stages is not None and not 2 <= c.stages <= CUTE_STAGES:
@@ -56,8 +58,8 @@ def cute(p: Problem, c: Config) -> Iterator[Objection]:
     if n % 16 or not 16 <= n <= 256:
         yield Objection("E203", "tile", f"tile N is {n}; it must be a multiple of 16 from 16 to 256")
         return
-    if k % 16 or k < 16:
-        yield Objection("E203", "tile", f"tile K is {k}; {p.compute.value} instructions take K in steps of 16")
+    if k % (step := 256 // p.compute.bits):
+        yield Objection("E203", "tile", f"tile K is {k}; {p.compute.value} instructions take K in steps of {step}")
         return
     fits = [s for s in ([c.schedule] if c.schedule else SCHEDULES) if cute_holds(c.tile, s)]
     if not fits:

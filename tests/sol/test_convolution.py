@@ -105,6 +105,28 @@ def test_what_the_kernel_does_not_take_has_no_time():
     assert implicit(legal, stage_of(legal)) and not implicit(legal, legal.stages[0])
 
 
+def in_tf32(conv, clauses=""):
+    x, w, y, op, more = conv
+    text = TEXT.replace("to f16 ", "").replace("compute f16", "compute tf32").replace("x64", "x32")
+    checked = check(text.format(x=x, w=w, y=y, op=op, more=f"{more} {clauses}", tile="128x128", schedule=PINGPONG))
+    assert checked.ok, checked.diagnostics
+    return checked.program
+
+
+def test_in_tf32_the_same_kernel_takes_twice_as_long_for_the_products_at_most_and_never_less():
+    half, full = program(L1_55), in_tf32(L1_55)
+    times = [collective_time(p, stage_of(p), H200) for p in (half, full)]
+    assert implicit(full, stage_of(full))
+    assert 1.4 < times[1].ms / times[0].ms < 2.2
+    assert times[1].tensor_ms > 1.7 * times[0].tensor_ms
+
+
+@pytest.mark.parametrize(("conv", "clauses"), [(L1_57, ""), (L1_55, "backend cpp")])
+def test_what_cpp_alone_takes_in_tf32_is_priced_as_a_product(conv, clauses):
+    p = in_tf32(conv, clauses)
+    assert not implicit(p, stage_of(p))
+
+
 def test_a_device_without_wgmma_is_priced_as_a_product():
     p = program(L1_55)
     other = load("a100-80gb")

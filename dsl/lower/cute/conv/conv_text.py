@@ -27,7 +27,7 @@ CONV = (
     + '''
 
 \
-SWIZZLES = {8: "INTER", 16: "SW32", 32: "SW64", 64: "SW128"}  # by the 16-bit elements in a row of shared memory
+SWIZZLES = {16: "INTER", 32: "SW32", 64: "SW64", 128: "SW128"}  # by the bytes in a row of shared memory
 
 
 class ConvKernel(ConvResults):
@@ -45,6 +45,7 @@ class ConvKernel(ConvResults):
                and where its positions lie in w: the first, step, distance.
     void       views that have no pixel: what is fetched from them lies beyond the last channel, and is zeros.
     run        channels at one window position.
+    unit       bytes of an element of x and w: 2, or 4 for f32, which TMA rounds to tf32 on the way.
     seen       phases of the result's pixels along w, which are columns beside each other (transposed, with a stride):
                for each and for each position along w the position in w, or -1. Empty: one phase, axes say it all.
     """
@@ -66,10 +67,14 @@ class ConvKernel(ConvResults):
         # Modes of x where a coordinate other than 0 occurs.
         self.reached = [i + 1 for i in range(3) if (*self.axes[i][:2], self.box[i], self.out[i]) != (1, 0, 1, 1)]
         if self.w_along_c:
-            self.b_box, self.cuts, self.b_atom = (self.run_box, 1, self.tile_n, 1), 1, "K_" + SWIZZLES[self.run_box]
+            self.b_box, self.cuts, self.b_atom = (self.run_box, 1, self.tile_n, 1), 1, self.along_k()
         else:
             wide = next(n for n in (64, 32, 16, 8) if self.columns % n == 0)
-            self.b_box, self.cuts, self.b_atom = (wide, 1, self.run_box, 1), self.tile_n // wide, "MN_" + SWIZZLES[wide]
+            self.b_box, self.cuts = (wide, 1, self.run_box, 1), self.tile_n // wide
+            self.b_atom = "MN_" + SWIZZLES[2 * wide]
+
+    def along_k(self):
+        return "K_" + SWIZZLES[self.run_box * self.unit]
 
     def slots(self, box, cuts):
         """A box in shared memory, its first edge contiguous, and its place: (part, cut, stage)."""
@@ -84,21 +89,19 @@ class ConvKernel(ConvResults):
         return cute.make_layout(box, stride=tuple(strides)), places
 
     def launch(self, x, w, outs, reads, stream):
-        kinds, dtype = warpgroup.SmemLayoutAtomKind, x.element_type
-        atom = warpgroup.make_smem_layout_atom(getattr(kinds, "K_" + SWIZZLES[self.run_box]), dtype)
+        kinds, dtype = warpgroup.SmemLayoutAtomKind, x.element_type if self.unit == 2 else cutlass.TFloat32
+        atom = warpgroup.make_smem_layout_atom(getattr(kinds, self.along_k()), dtype)
         sa = cute.tile_to_shape(atom, (self.pixels, self.depth, self.stages), order=(0, 1, 2))
         atom = warpgroup.make_smem_layout_atom(getattr(kinds, self.b_atom), dtype)
         order = (0, 1, 2) if self.w_along_c else (1, 0, 2)
         sb = cute.tile_to_shape(atom, (self.tile_n, self.depth, self.stages), order=order)
-        mma = make_trivial_tiled_mma(
-            dtype,
-            dtype,
-            OperandMajorMode.K,
-            OperandMajorMode.K if self.w_along_c else OperandMajorMode.MN,
-            cutlass.Float32,
-            (self.warp_groups, 1, 1),
-            (64, self.tile_n),
-        )
+        groups = (self.warp_groups, 1, 1)
+        if self.unit == 2:
+            major = OperandMajorMode.K if self.w_along_c else OperandMajorMode.MN
+            tile = (64, self.tile_n)
+            mma = make_trivial_tiled_mma(dtype, dtype, OperandMajorMode.K, major, cutlass.Float32, groups, tile)
+        else:
+            mma = cute.make_tiled_mma(tensor_floats(self.tile_n), groups)
         views = [self.tma(x, view, self.a_box, sa.inner, self.reached) for view in self.views]
         weights = self.tma(w, (0, *self.w_view), self.b_box, sb.inner, (1,) if self.seen else ())
 
@@ -128,10 +131,12 @@ class ConvKernel(ConvResults):
         # What is known statically would be folded (an extent of 1 loses its coordinate, a box's full width joins the
         # next axis), and with that the zeros around the image would be lost.
         extents = tuple(cutlass.Int32(n) if i in kept else n for i, n in enumerate(extents))
-        strides = tuple(cute.assume(cutlass.Int64(n), divby=8) if i in kept else n for i, n in enumerate(strides))
+        units = 16 // self.unit
+        strides = tuple(cute.assume(cutlass.Int64(n), divby=units) if i in kept else n for i, n in enumerate(strides))
         source = cute.make_tensor(tensor.iterator + first, cute.make_layout(extents, stride=strides))
         slot = cute.make_composed_layout(swizzle, 0, self.slots(box, 1)[0])
-        return cpasync.make_tiled_tma_atom(cpasync.CopyBulkTensorTileG2SOp(), source, slot, box)
+        kind = None if self.unit == 2 else cutlass.TFloat32
+        return cpasync.make_tiled_tma_atom(cpasync.CopyBulkTensorTileG2SOp(), source, slot, box, internal_type=kind)
 
     @cute.kernel
     def kernel(
@@ -155,7 +160,7 @@ class ConvKernel(ConvResults):
             num_stages=self.stages,
             producer_group=pipeline.CooperativeGroup(pipeline.Agent.Thread),
             consumer_group=pipeline.CooperativeGroup(pipeline.Agent.Thread, 4 * self.warp_groups),
-            tx_count=(self.pixels + self.tile_n) * self.depth * 2,
+            tx_count=(self.pixels + self.tile_n) * self.depth * self.unit,
             cta_layout_vmnk=cute.make_layout((1, 1, 1, 1)),
         )
         if warp == 4 * self.warp_groups:
@@ -264,7 +269,7 @@ class ConvKernel(ConvResults):
         warpgroup.fence()
         for step in cutlass.range(self.steps, unroll=1):
             pipe.consumer_wait(read)
-            for k in cutlass.range_constexpr(self.depth // 16):
+            for k in cutlass.range_constexpr(self.depth * self.unit // 32):  # of 32 bytes an instruction
                 cute.gemm(mma, acc, ra[None, None, k, read.index], rb[None, None, k, read.index], acc)
             warpgroup.commit_group()
             if step > 0:  # the step before is over once one group alone is in flight

@@ -23,12 +23,12 @@ BARRIERS = 1024
 STAGED = 16_384  # bytes of shared memory that stage results before the store
 SMS = 132
 MAX_STAGES = 12
-RUN_BOXES = (64, 32, 16, 8)
+RUN_BOXES = (128, 64, 32, 16)  # bytes of the channels in a box
 
 
 @dataclass(frozen=True)
 class Tiling:
-    """A convolution's tile. `resident`: resident blocks of an SM."""
+    """A convolution's tile. `resident`: resident blocks of an SM; `unit`: bytes of an element of x and w."""
 
     pixels: int
     n: int
@@ -37,6 +37,7 @@ class Tiling:
     stages: int
     resident: int
     grouped: bool = False
+    unit: int = 2
 
     @property
     def grid(self) -> int:
@@ -55,13 +56,13 @@ class Tiling:
         beyond the last channel. This chooses the box with the shortest predicted time.
         """
         best = None
-        for box in RUN_BOXES:
+        for box in (size // self.unit for size in RUN_BOXES):
             if self.depth % box or (self.grouped and run % box):
                 continue
             blocks = -(-run // box) * taps
             steps = -(-blocks * box // self.depth)
-            rows = blocks * (self.pixels + self.n) * max(1, box // 32)
-            cycles = steps * self.depth * self.pixels * max(self.n, 48) / 2048
+            rows = blocks * (self.pixels + self.n) * max(1, box * self.unit // 64)
+            cycles = steps * self.depth * self.unit * self.pixels * max(self.n, 48) / 4096
             cost = (max(rows, cycles), blocks, cycles)
             if best is None or cost < best[0]:
                 best = (cost, box)
@@ -94,9 +95,9 @@ def boxes(
     return best[1]
 
 
-def stage_bytes(pixels: int, n: int, depth: int) -> int:
-    """Bytes of one stage: 16-bit boxes of x and w."""
-    return 2 * depth * (pixels + n)
+def stage_bytes(pixels: int, n: int, depth: int, unit: int) -> int:
+    """Bytes of one stage: boxes of x and w."""
+    return unit * depth * (pixels + n)
 
 
 def registers_hold(pixels: int, n: int, warp_groups: int, resident: int) -> bool:
@@ -105,14 +106,15 @@ def registers_hold(pixels: int, n: int, warp_groups: int, resident: int) -> bool
     return pixels * n // (128 * warp_groups) + EPILOGUE_REGISTERS <= registers
 
 
-def fit(pixels: int, n: int, depth: int, resident: int) -> int:
+def fit(pixels: int, n: int, depth: int, unit: int, resident: int) -> int:
     """The number of stages that fit if `resident` blocks share an SM."""
     room = min(BLOCK, MULTIPROCESSOR // resident - 1024) - BARRIERS - STAGED
-    return room // stage_bytes(pixels, n, depth)
+    return room // stage_bytes(pixels, n, depth, unit)
 
 
-def tile_of(stage: Conv, y: TensorType) -> tuple[int, int, int]:
+def tile_of(stage: Conv, x: TensorType, y: TensorType) -> tuple[int, int, int]:
     """Pixels, columns and depth of a tile, from the configuration or chosen here. Raises Refusal."""
+    row = 1024 // x.dtype.bits  # channels in 128 bytes
     channels = y.shape[1] // stage.groups
     if stage.config.tile is not None:
         pixels, n, depth = stage.config.tile
@@ -121,21 +123,23 @@ def tile_of(stage: Conv, y: TensorType) -> tuple[int, int, int]:
         most = 128 // phases // 8 * 8
         parts = range(1, 9)
         fitting = (channels // p for p in parts if channels % (8 * p) == 0 and channels // p <= most)
-        pixels, n, depth = 128, phases * next(fitting, most), 64
-    if depth % 16 or not 16 <= depth <= 128 or n % 8 or not 8 <= n <= 256 or pixels not in (64, 128, 256):
+        pixels, n, depth = 128, phases * next(fitting, most), row
+    fits = depth % (row // 4) == 0 and row // 4 <= depth <= 2 * row and n % 8 == 0 and 8 <= n <= 256
+    if not fits or pixels not in (64, 128, 256):
         raise Refusal(
             "cute-config", f"stage {stage.name}: a convolution's tile is not {pixels}x{n}x{depth}", "tile 128x128x64"
         )
     return pixels, n, depth
 
 
-def tiling(stage: Conv, y: TensorType, launches) -> Tiling:
+def tiling(stage: Conv, x: TensorType, y: TensorType, launches) -> Tiling:
     """The tiling of a stage, from its configuration; what it leaves open is chosen here. Raises Refusal.
 
     `launches`: (run, window positions) of each launch.
     """
     c = stage.config
-    pixels, n, depth = tile_of(stage, y)
+    pixels, n, depth = tile_of(stage, x, y)
+    unit, row = x.dtype.bits // 8, 1024 // x.dtype.bits
     if c.cluster not in (None, (1, 1, 1)):
         raise Refusal("cute-config", f"stage {stage.name}: convolutions have cluster 1x1x1", "leave cluster to auto")
     if c.scheduler is not None and c.scheduler.kind != "persistent":
@@ -149,14 +153,19 @@ def tiling(stage: Conv, y: TensorType, launches) -> Tiling:
             "cute-config", f"stage {stage.name}: {pixels}x{n} does not fit the registers of {groups} warp groups",
             "take a smaller tile, or schedule cooperative",
         )  # fmt: skip
-    steps = max(-(-taps * -(-run // min(depth, 64)) // max(1, depth // 64)) for run, taps in launches)
+    steps = max(-(-taps * -(-run // min(depth, row)) // max(1, depth // row)) for run, taps in launches)
     requested = c.stages or min(3, max(2, steps))
     resident = next(
-        (r for r in (3, 2, 1) if registers_hold(pixels, n, groups, r) and fit(pixels, n, depth, r) >= requested), 0
+        (
+            blocks
+            for blocks in (3, 2, 1)
+            if registers_hold(pixels, n, groups, blocks) and fit(pixels, n, depth, unit, blocks) >= requested
+        ),
+        0,
     )
     if not resident:
         raise Refusal(
             "cute-config", f"stage {stage.name}: {requested} stages do not fit shared memory", "leave stages to auto"
         )
-    stages = c.stages or min(MAX_STAGES, fit(pixels, n, depth, resident), max(2, steps + 1))
-    return Tiling(pixels, n, depth, groups, stages, resident, stage.groups > 1)
+    stages = c.stages or min(MAX_STAGES, fit(pixels, n, depth, unit, resident), max(2, steps + 1))
+    return Tiling(pixels, n, depth, groups, stages, resident, stage.groups > 1, unit)

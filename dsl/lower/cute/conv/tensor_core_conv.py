@@ -16,6 +16,7 @@ from dsl.lower.cute.conv.conv_store import WATCHED
 from dsl.lower.cute.conv.conv_tiles import Tiling, boxes, tile_of, tiling
 from dsl.lower.cute.conv.folds import FOLD, POOL, FoldingConv, stored
 from dsl.lower.cute.generated_kernels import FLAG, WATCH, watched_results
+from dsl.lower.cute.parts import TENSOR_FLOAT
 from dsl.lower.cute.stage import CUTE, Part, StagePlan, Text, types_of
 
 STORED = (DType.F32, DType.F16, DType.BF16)
@@ -33,9 +34,9 @@ def plan(program: Program, stage: Conv) -> StagePlan:
     reads_of = tuple(dict.fromkeys(load for e in exprs for load in loads(inlined(stage, e))))
     seen = (*reads_of, stage.result()) if folds else reads_of
     reads = tuple(read_strides(load, types[load.name], y) for load in seen)
-    launches = launches_of(stage, x, w, y, reads, tile_of(stage, y))
+    launches = launches_of(stage, x, w, y, reads, tile_of(stage, x, y))
     launches = stored(launches) if folds else launches
-    tile = tiling(stage, y, [(launch.run, launch.taps) for launch in launches])
+    tile = tiling(stage, x, y, [(launch.run, launch.taps) for launch in launches])
     out = Text()
     imports = _epilogue(out, stage, exprs, reads_of)
     out.gap(2)
@@ -53,7 +54,14 @@ def plan(program: Program, stage: Conv) -> StagePlan:
     for number in range(len(launches)):
         out.add(f"    {name}_{number}.launch(x, w, {_tuple(results)}, {_tuple(values)}, stream)")
     out.gap(2)
-    shared = "\n".join([conv_text.VERSION, *([WATCHED] if watches else []), *([FOLD, POOL] if folds else [])])
+    shared = "\n".join(
+        [
+            conv_text.VERSION,
+            *([TENSOR_FLOAT] if x.dtype is DType.F32 else []),
+            *([WATCHED] if watches else []),
+            *([FOLD, POOL] if folds else []),
+        ]
+    )
     tensors = (stage.x.name, stage.w.name, *outs, *(f.name for f in reads_of), *watches)
     version = same_kernels.key(shared, "\n".join(out.lines), (stage.name, *tensors))
     dtypes = [CUTE[t.dtype] for t in (x, w, *([stage.type] * len(outs)), *(types[f.name] for f in reads_of))]
@@ -62,7 +70,8 @@ def plan(program: Program, stage: Conv) -> StagePlan:
     aligned = 2 + len(outs)
     text = f'{name} = ConvStage({stage.name}_launch, ({dtype_list}), {aligned}, "{version}")'
     out.add(text, ("", "compute"), ("", "store"))
-    parts = (Part(conv_text.CONV, 30), *((Part(WATCH, 35), Part(WATCHED, 36)) if watches else ()))
+    floats = (Part(TENSOR_FLOAT, 8),) if x.dtype is DType.F32 else ()
+    parts = (*floats, Part(conv_text.CONV, 30), *((Part(WATCH, 35), Part(WATCHED, 36)) if watches else ()))
     parts += (Part(FOLD, 37),) if folds else ()
     parts += (Part(POOL, 38),) if folds and prod(stage.window) > 1 else ()
     imports |= {("cutlass", name) for name in ("Int32", "Uint32") if watches}
@@ -97,10 +106,17 @@ def _tuple(names: list[str]) -> str:
 
 
 def _refuse(stage: Conv, x: TensorType, w: TensorType, y: TensorType) -> None:
-    if x.dtype not in (DType.F16, DType.BF16) or w.dtype is not x.dtype:
+    compute = DType.TF32 if x.dtype is DType.F32 else x.dtype
+    if compute not in (DType.TF32, DType.F16, DType.BF16) or w.dtype is not x.dtype:
         raise Refusal(
             "cute-conv-dtype",
-            f"the cute back end convolves f16 and bf16 on sm_90a; {stage.name} has {x.dtype.value} and {w.dtype.value}",
+            f"the cute back end convolves f32, f16 and bf16 on sm_90a, not {x.dtype.value} by {w.dtype.value}",
+            f"transform {stage.x.name} and {stage.w.name} to f16",
+        )
+    if compute is DType.TF32 and stage.transposed:
+        raise Refusal(
+            "cute-conv-compute",
+            f"tensor cores read tf32 along the input channels only, and {stage.w.name} lies along the output channels",
             f"transform {stage.x.name} and {stage.w.name} to f16",
         )
     if x.layout != NHWC or w.layout != NHWC:
@@ -109,11 +125,12 @@ def _refuse(stage: Conv, x: TensorType, w: TensorType, y: TensorType) -> None:
             f"{stage.name} reads {stage.x.name} {x.layout} and {stage.w.name} {w.layout}; tensor cores take nhwc",
             f"transform {stage.x.name} and {stage.w.name} with layout nhwc",
         )
-    for reason, count in (("input", x.shape[1] // stage.groups), ("output", y.shape[1] // stage.groups)):
-        if count % 8:
+    row = 128 // x.dtype.bits
+    for reason, count, least in (("input", x.shape[1], row), ("output", y.shape[1], 8)):
+        if (count := count // stage.groups) % least:
             raise Refusal(
                 "cute-conv-channels",
-                f"{stage.name} has {count} {reason} channels a group; TMA needs a multiple of 8",
+                f"{stage.name} has {count} {reason} channels a group; the kernel takes a multiple of {least}",
                 "pad the channels, or write compute f32 for a direct convolution",
             )
     if any(a.type not in (None, y) for a in stage.also) or any(map(_has_other_work, _written(stage))):
@@ -123,7 +140,7 @@ def _refuse(stage: Conv, x: TensorType, w: TensorType, y: TensorType) -> None:
         )  # fmt: skip
     if y.dtype not in STORED:
         raise Refusal("cute-dtype", f"convolutions store f32, f16 and bf16, not {y.dtype.value}", "store f16")
-    if stage.config.compute not in (None, x.dtype):
+    if stage.config.compute not in (None, compute):
         raise Refusal(
             "cute-conv-compute", f"{stage.name} computes {stage.config.compute.value} from {x.dtype.value}", None
         )
@@ -188,7 +205,7 @@ def _kernel(stage: Conv, w: TensorType, y: TensorType, launch: Launch, tile: Til
     part = tile.part(tile.n // launch.phases, launch.phases, last, dtype.bits)
     yield (f"{stage.name.upper()}_{number} = {kind}(",)
     yield (f"    {stage.name}_epilogue,",)
-    yield f"    box={box}, tile_n={tile.n}, run_box={block}, parts={parts},", "tile"
+    yield f"    box={box}, tile_n={tile.n}, run_box={block}, parts={parts}, unit={tile.unit},", "tile"
     resident = f"{tile.resident} block{'s' * (tile.resident > 1)} at once on a multiprocessor"
     yield f"    warp_groups={tile.warp_groups}, resident={tile.resident}, grid={tile.grid},  # {resident}", "schedule"
     yield f"    stages={tile.stages},", "stages"
