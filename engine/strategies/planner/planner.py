@@ -9,7 +9,8 @@ one line of search (engine.strategies.planner.search.search_lines):
   3. neighbours of the best trial so far, one clause changed at a time, then the rest of its ranking.
 
 Where a guard tripped on the session's inputs, the same structure comes first again with its results multiplied by
-powers of two, so that f16 holds them (engine.strategies.planner.search.in_range).
+powers of two, so that f16 holds them (engine.strategies.planner.search.in_range). Where `cute` could not build a
+structure, or its result was wrong, the same products are tried by `cpp`.
 
 Only the stage that takes longest is varied; the other products of the program use the model's best. Regions take turns
 by the time that they are expected to save. Classes take turns, cheap builds first: `cute` builds in two seconds where
@@ -34,7 +35,7 @@ from engine.strategies.planner.search.in_range import in_range
 from engine.strategies.planner.search.program_index import ProgramIndex
 from engine.strategies.planner.search.refining import of_module
 from engine.strategies.planner.search.search_lines import QUICK, Line, Step
-from engine.strategies.planner.search.structures import Structure, tune
+from engine.strategies.planner.search.structures import Structure, on_cpp, tune
 from engine.strategies.problem import Cancelled, Part, Prepared
 from sol.attainable import predict_eager
 from sol.bounds import pytorch_class, t_sol
@@ -55,7 +56,7 @@ class Planner:
         self.lines: dict[str, Line] = {}  # class -> the line of the region with the most work
         self.programs = ProgramIndex(self.all, self.hardware.sms)
         self._costs: dict[str, float] = {}  # text -> its cost of building with nvcc
-        self._scaled: set[tuple[str, int, str]] = set()  # class, region and structure of what `_scale` has looked at
+        self._adapted: set[tuple[str, int, str]] = set()  # class, region and structure of what `_adapt` has looked at
         for line in self.all:
             most = self.lines.setdefault(line.cls, line)
             if line.eager > most.eager:
@@ -82,7 +83,7 @@ class Planner:
     # ---- which trial next ----
 
     def next(self, state: State) -> Try | None:
-        self._scale(state)
+        self._adapt(state)
         for cls in self._turns(state):
             for line in self._regions_in_turn(cls, state):
                 proposal = self._propose(line, state)
@@ -92,7 +93,7 @@ class Planner:
 
     def upcoming(self, state: State) -> list[Try]:
         """The planned and untried candidates, first those that nvcc must build, because they take longest."""
-        out = self.screen(state)  # which also scales
+        out = self.screen(state)  # which also adapts
         for line in sorted(self.all, key=lambda x: (x.backend == "cute", -x.saved)):
             if line.cls not in state.closed:
                 out += self._planned(line, state)
@@ -103,7 +104,7 @@ class Planner:
         its first result (which must not wait), if builds take seconds. [] on a device that predicts."""
         if self.device_kind != "measured":
             return []
-        self._scale(state)
+        self._adapt(state)
         out = []
         for line in (x for x in self.all if not x.part.algebraic):
             begun = any(t.cls == line.cls and t.region == line.number for t in state.trials)
@@ -114,20 +115,26 @@ class Planner:
                 out += [] if any(p.text in state.quick for p in own) else own
         return out
 
-    def _scale(self, state: State) -> None:
-        """Where a guard tripped, the same structure is the line's first from now on, its results multiplied by powers
-        of two for the magnitudes that the trial met. Once a structure: if that trips too, no one power suits its
-        inputs."""
+    def _adapt(self, state: State) -> None:
+        """Change the lines by what their trials have shown, once for each structure.
+
+        Where a guard tripped, the same structure is the line's first from now on, its results multiplied by powers of
+        two for the magnitudes that the trial met; if that trips too, no one power suits its inputs. Where `cute` failed
+        where `cpp` may not, its structure is added on `cpp`.
+        """
         for t in state.trials:
-            ranges = integrity.ranges(t.evidence) if t.tripped and t.by == "strategy" else {}
-            line, structure, _ = self.programs.lookup(t.cls, t.text) if ranges else (None, None, None)
-            if line is None or (t.cls, line.number, structure.key) in self._scaled:
+            ranges = integrity.ranges(t.evidence) if t.tripped else {}
+            failed = t.backend == "cute" and t.failed in ("compile", "validate")
+            line, structure, _ = None, None, None
+            if t.by == "strategy" and (ranges or failed):
+                line, structure, _ = self.programs.lookup(t.cls, t.text)
+            if line is None or (t.cls, line.number, structure.key) in self._adapted:
                 continue
-            self._scaled.add((t.cls, line.number, structure.key))
-            new = in_range(structure, ranges, self.hardware)
+            self._adapted.add((t.cls, line.number, structure.key))
+            new = on_cpp(structure, self.hardware) if failed else in_range(structure, ranges, self.hardware)
             if new is not None:
                 tune(new, self.hardware)
-                line.structures.insert(0, new)
+                line.structures.insert(len(line.structures) if failed else 0, new)
 
     def _turns(self, state: State) -> list[str]:
         """Open classes, the one with the fewest trials first; `cute` counts half if nvcc builds would take longer."""

@@ -30,6 +30,7 @@ from sol.attainable import Attainable, joined_with, predict, product_of
 from sol.hardware import Hardware
 
 MOST = 4  # structures per class
+BY_CPP = ", built by nvcc"
 SCALED = ", scaled by powers of two into f16's range"
 # Times of a guarded program's flag, and of each rescue kernel that finds it set: the medians of the products in
 # engine/results/guard-h200-2026-11-21.json.
@@ -64,7 +65,10 @@ class Structure:
 def skeleton(p: Program) -> str:
     """The text of a program without its configurations, which all trials of one structure share."""
     stages = tuple(
-        replace(s, config=ir.Config(compute=s.config.compute)) if isinstance(s, Collective) else s for s in p.stages
+        replace(s, config=ir.Config(compute=s.config.compute, backend=s.config.backend))
+        if isinstance(s, Collective)
+        else s
+        for s in p.stages
     )
     return to_text(replace(p, name="p", stages=stages))
 
@@ -136,6 +140,16 @@ def opened(p: Program, words: str, hw: Hardware, reasons: list[str]) -> Structur
         reasons.append("; ".join(f"{name}: {r.message}" for name, r in compiled.refused.items()))
         return None
     return Structure(words, p, p, backend, expected(compiled.resolved, hw))
+
+
+def on_cpp(s: Structure, hw: Hardware) -> Structure | None:
+    """The same products on the back end `cpp`, not tuned yet; None if there are none, or if it takes them not."""
+    stages = tuple(
+        replace(x, config=ir.Config(compute=x.config.compute, backend="cpp")) if isinstance(x, Collective) else x
+        for x in s.base.stages
+    )
+    checked = check(to_text(replace(s.base, stages=stages))) if stages != s.base.stages else None
+    return opened(checked.program, s.words + BY_CPP, hw, []) if checked is not None and checked.ok else None
 
 
 def expected(resolved: Program, hw: Hardware) -> float:
