@@ -63,9 +63,9 @@ def _only_here(p: Problem, c: Config, backend: str) -> Iterator[Objection]:
         note = "with the first operand as [m, k] and the second as [n, k], read with .T, every K passes"
         message = f"a tf32 operand that does not lie along K needs tile K 32 or more; K is {c.tile[2]}"
         yield Objection("E203", "tile", message, (note,))
-    if backend == "cpp" and p.compute is DType.TF32 and c.tile and c.tile[1] % 32 and c.tile[1] != 16:
+    if p.compute is DType.TF32 and c.tile and c.tile[1] % 32 and c.tile[1] != 16:
         # CuTe slices the stage that TMA fills from a swizzled layout, and asserts that whole patterns divide it.
-        yield Objection("E203", "tile", f"a tf32 tile on `cpp` needs N of 16 or in steps of 32; N is {c.tile[1]}")
+        yield Objection("E203", "tile", f"a tf32 tile needs N of 16 or in steps of 32; N is {c.tile[1]}")
     if backend == "cpp" and c.tile and c.stages and sliced(p, c.tile, c.stages) != c.stages:
         note = f"N {c.tile[1]} by K {c.tile[2]} is half a swizzle pattern, and CUTLASS takes stages out of whole ones"
         message = (

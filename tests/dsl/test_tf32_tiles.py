@@ -12,9 +12,10 @@ PROGRAM = """program p(x: {t}[1024, 1024], w: {t}[1024, 1024]) -> f32[1024, 1024
 }}"""
 
 
+@pytest.mark.parametrize("backend", ["cpp", "cute"])
 @pytest.mark.parametrize("n", [48, 80, 208])
-def test_n_in_steps_of_sixteen_is_for_half_precision(n):
-    (diagnostic,) = check(PROGRAM.format(t="f32", n=n, k=32)).diagnostics
+def test_n_in_steps_of_sixteen_is_for_half_precision(n, backend):
+    (diagnostic,) = check(PROGRAM.format(t="f32", n=n, k=32).replace("cpp", backend)).diagnostics
     assert diagnostic.code == "E203" and f"N is {n}" in diagnostic.message and "steps of 32" in diagnostic.message
     assert diagnostic.help
     assert check(PROGRAM.format(t="f16", n=n, k=64)).ok
@@ -66,7 +67,8 @@ def test_a_transposed_convolution_has_a_tile_of_its_channels_out(filters, n):
     assert config.tile[1:] == (n, 32) and config.stages >= 3
 
 
-def test_the_back_end_that_reads_along_k_takes_n_in_steps_of_sixteen_and_any_number_of_stages_that_fills_a_block():
-    for n in (16, 48, 80, 208):
-        text = PROGRAM.format(t="f32", n=n, k=32).replace("backend cpp", "backend cute")
-        assert check(text).ok and generate(check(text).program).sources
+@pytest.mark.parametrize("k", [8, 16, 24, 32, 64])
+@pytest.mark.parametrize("n", [16, 32, 96, 160, 224])
+def test_cute_takes_the_same_tiles_with_any_k_and_as_many_stages_as_fill_a_block(n, k):
+    text = PROGRAM.format(t="f32", n=n, k=k).replace("cpp", "cute")
+    assert check(text).ok and list(generate(check(text).program).sources) == ["cute"]

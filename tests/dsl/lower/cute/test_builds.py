@@ -11,7 +11,7 @@ import pytest
 from dsl.lower.cute import lower
 from tests import compiled
 
-from . import programs
+from . import programs, tensor_floats
 from .own_cases import CASES as OWN
 
 PROGRAMS = {
@@ -37,14 +37,6 @@ PROGRAMS = {
     "int8": (
         "x: i8[512, 1024], w: i8[768, 1024], s: f32[768]", "f32[512, 768]", "gemm(x, w.T)",
         "backend cute  store f32  epilogue acc * s[n]", "y",
-    ),
-    "tf32": (
-        "x: f32[1000, 512], w: f32[776, 512], b: f32[776]", "(f32[1000, 776], f32[1000])", "gemm(x, w.T)",
-        "backend cute  tile 192x192x32  also q = row_max(acc)  epilogue gelu(acc + b[n])", "y, q",
-    ),
-    "tf32_groups": (
-        "x: f32[1000, 512], w: f32[8, 256, 512], sizes: i32[8]", "f32[1000, 256]",
-        "grouped_gemm(x, w.T, sizes)", "backend cute  epilogue silu(acc)", "y",
     ),
     "choices": (
         "x: f16[512, 512], w: f16[512, 512], b: f16[512]", "f16[512, 512]", "gemm(x, w.T)",
@@ -120,7 +112,8 @@ def texts():
         name: f"program p({signature}) -> {results} {{\n  y = {call} {{ {clauses} }}\n  return {returned}\n}}"
         for name, (signature, results, call, clauses, returned) in PROGRAMS.items()
     }
-    asked = kinds | {name: OWN[name] for name in OWN_BUILT} | {"watched": WATCHED, "folded": FOLDED}
+    own = {name: OWN[name] for name in OWN_BUILT}
+    asked = kinds | own | tensor_floats.texts() | {"watched": WATCHED, "folded": FOLDED}
     return {name: lower(programs.program(text)).text for name, text in asked.items()}
 
 
@@ -149,6 +142,11 @@ def failures(texts, tmp_path_factory):
 @pytest.mark.toolchain
 def test_a_program_of_each_kind_compiles(failures):
     assert not [f"{name}: {failures[name]}" for name in PROGRAMS if failures[name]]
+
+
+@pytest.mark.toolchain
+def test_tf32_compiles(failures):
+    assert not [f"{name}: {failures[name]}" for name in tensor_floats.texts() if failures[name]]
 
 
 @pytest.mark.toolchain
