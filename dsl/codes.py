@@ -56,7 +56,7 @@ REFUSALS: dict[str, dict[str, str]] = _read("refusals.toml")  # by the code with
 
 
 def page(code: str) -> Page | None:
-    """The page of an error code such as E204, or of a back end's refusal such as cute-k-major; None if there is none."""
+    """The page of an error code such as E204, or of a refusal such as cute-k-major; None if there is none."""
     if code.upper() in CODES:
         return CODES[code.upper()]
     fields = REFUSALS.get(re.sub(r"^(cute|cpp)-", "", code))
