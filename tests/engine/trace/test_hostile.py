@@ -107,7 +107,7 @@ def test_hostile_text_is_refused(path, shared, parents, monkeypatch):
     before = set(ours())
     with pytest.raises(SessionRefused) as caught:
         if COPY in text:
-            in_copy(parents, text, 2 if code == "time_limit" else 30)
+            in_copy(parents, text, 2 if code == "time_limit" else 120)
         elif code in ONLY_WRONG and "ctypes" not in text:
             parent._read(shared.request({"entry": "engine.trace.child", "source": text}, timeout=60), 0.0)
         else:
