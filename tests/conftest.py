@@ -70,17 +70,22 @@ atexit.register(gc.unfreeze)  # nanobind reports what is not freed at the end, a
 def pytest_xdist_make_scheduler(config, log):
     """With `--dist loadfile`: a file stays in one worker, so that what its fixtures set up is set up once.
 
-    All that drives the browser stays in one worker, too: it has one application and one Chromium. (Marks of the kind
-    `xdist_group` have no effect: pytest 9.2 does not read the names that pytest-xdist 3.8 gives to tests.)
+    Every second worker takes what drives the browser first, and keeps its application and its Chromium until none of
+    that is left; the others take all else first. (Marks of the kind `xdist_group` have no effect: pytest 9.2 does not
+    read the names that pytest-xdist 3.8 gives to tests.)
     """
     if config.getvalue("dist") != "loadfile":
         return None
     from xdist.scheduler import LoadFileScheduling
 
     class Rooms(LoadFileScheduling):
-        def _split_scope(self, nodeid: str) -> str:
-            file = super()._split_scope(nodeid)
-            return "tests/browser" if file.startswith("tests/browser/") else file
+        def _assign_work_unit(self, node) -> None:
+            browser = int(node.gateway.id.removeprefix("gw")) % 2 == 0
+            for file in self.workqueue:
+                if file.startswith("tests/browser/") == browser:
+                    self.workqueue.move_to_end(file, last=False)
+                    break
+            super()._assign_work_unit(node)
 
     return Rooms(config, log)
 
