@@ -1,8 +1,11 @@
-"""The op graphs of the suite's modules, traced once for all tests of exports."""
+"""The op graphs of the suite's modules, traced once in a test run for all tests of exports."""
 
+import fcntl
 import json
+import os
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -29,8 +32,14 @@ json.dump(graphs, sys.stdout)
 @pytest.fixture(scope="session")
 def graphs():
     """Name -> op graph of every module of the test."""
-    done = subprocess.run(
-        [sys.executable, "-c", TRACING], input=json.dumps(SUITE), cwd=ROOT, capture_output=True, text=True, timeout=300
-    )
-    assert done.returncode == 0, done.stderr[-4000:]
-    return {name: OpGraph.from_json(json.dumps(graph)) for name, graph in json.loads(done.stdout).items()}
+    path = Path(os.environ["UCUTLASS_TEST_RUN"]) / "suite_graphs.json"  # shared by the workers of pytest-xdist
+    with path.with_suffix(".lock").open("a") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)  # one worker traces, the others wait for it
+        if not path.exists():
+            command = [sys.executable, "-c", TRACING]
+            done = subprocess.run(
+                command, input=json.dumps(SUITE), cwd=ROOT, capture_output=True, text=True, timeout=900
+            )
+            assert done.returncode == 0, done.stderr[-4000:]
+            path.write_text(done.stdout)
+    return {name: OpGraph.from_json(json.dumps(graph)) for name, graph in json.loads(path.read_text()).items()}
