@@ -52,7 +52,7 @@ def bench(folder, tmp_path):
     def start(many: int = 2) -> subprocess.Popen:
         command = [sys.executable, "-m", "engine", "bench", str(folder), "--device", "modelled:h200", "--class", "f16"]
         command += ["--gpus", str(many), "--trials", "1", "--json", str(out)]
-        env = {**os.environ, "UCUTLASS_CACHE": str(tmp_path / "cache"), "UCUTLASS_COMPILERS": ""}
+        env = {**os.environ, "UCUTLASS_CACHE": str(tmp_path / "cache"), "UCUTLASS_COMPILERS": "none"}
         log = (tmp_path / "log").open("a")
         started.append(
             subprocess.Popen(
@@ -109,7 +109,7 @@ def test_a_killed_process_leaves_its_problems_to_the_other_one_and_an_interrupte
     process.send_signal(signal.SIGINT)
     until(lambda: interrupted(two[1]))  # before it goes on: all of its modules together take it a few seconds
     os.kill(two[1], signal.SIGCONT)
-    assert process.wait(60) == 1, log.read_text()
+    assert process.wait(180) == 1, log.read_text()
     assert f"stopped; the same command continues from {out}" in log.read_text()
     assert not any("gpu_main" in _command(pid) for pid in two)
     before = rows(out)
@@ -117,7 +117,7 @@ def test_a_killed_process_leaves_its_problems_to_the_other_one_and_an_interrupte
 
     assert (file := json.loads(out.read_text()))["about"]["gpus"] == 2 and file["about"]["kind"] == "predicted"
 
-    assert start(1).wait(180) == 0, log.read_text()
+    assert start(1).wait(400) == 0, log.read_text()
     file = json.loads(out.read_text())
     assert sorted(file["problems"]) == [f"m{n}" for n in range(8)]
     assert all(row["session"]["state"] == "done" and row["trials"][0]["ok"] for row in file["problems"].values())
@@ -131,7 +131,7 @@ def test_processes_end_with_the_bench_that_started_them(bench):
     two = until(lambda: len(both := players(process)) == 2 and both)
     process.kill()
     process.wait()
-    until(lambda: not any("gpu_main" in _command(pid) for pid in two), 30)
+    until(lambda: not any("gpu_main" in _command(pid) for pid in two))
 
 
 @pytest.mark.parametrize(
