@@ -1,4 +1,4 @@
-"""200 random kills, hangs and corruptions over a session of 100 trials: every trial is proposed once and ends once,
+"""100 random kills, hangs and corruptions over a session of 50 trials: every trial is proposed once and ends once,
 with its result or the reason, an idle worker's death is not even noticed, and no process and no file is left behind.
 
 The workers are real processes behind the engine's own ends of the pipes (CuteBuilder and its cache, Worker, Sandbox);
@@ -26,8 +26,8 @@ from engine.session import events
 from engine.session.runner import run
 from tests.engine.counting import CountingDevice, spec
 
-TRIALS, FAULTS, SEED = 100, 200, 4
-PATIENCE = 1.0  # seconds in which a child must answer; a busy machine starts one in less
+TRIALS, FAULTS, SEED = 50, 100, 4
+PATIENCE = 3.0  # seconds in which a child must answer; a busy machine starts one in less
 WORKER = """
 import os, sys, time
 from engine.jsonprocess import serve
@@ -170,7 +170,7 @@ def test_no_trial_is_lost_none_is_repeated_and_nothing_is_left_behind(tmp_path, 
     rng, done, hit = random.Random(SEED), Counter(), {}
     before, open_before = below(), len(os.listdir("/proc/self/fd"))
     log, blobs = [], {}
-    losses = sorted(rng.sample(range(60, 500), 3))  # of the engine: after so many events
+    losses = sorted(rng.sample(range(60, 250), 3))  # of the engine: after so many events
     ended = False
     while not ended:
         device = Faulty(tmp_path / "cache", rng, done)
@@ -201,9 +201,9 @@ def test_no_trial_is_lost_none_is_repeated_and_nothing_is_left_behind(tmp_path, 
     assert not [e for e in failed.values() if e.code == "engine_error"]
     unhit = [e for n, e in failed.items() if n not in hit]
     assert not unhit, f"trials that nothing hit have failed: {unhit}"
-    assert len(failed) >= 30 and len(ends) - len(failed) >= 15
+    assert len(failed) >= 15 and len(ends) - len(failed) >= 8
 
-    end = time.monotonic() + 10
+    end = time.monotonic() + 60
     while time.monotonic() < end and below() - before:
         time.sleep(0.05)
     assert not below() - before
