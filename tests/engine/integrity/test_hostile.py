@@ -18,7 +18,7 @@ from tests.engine.integrity import zoo
 FILES = sorted((zoo.HERE / "hostile").glob("*.py"))
 MARK = "ucutlass-was-here"
 SECONDS = 2.0  # for loading, and for a call
-PAUSE = 0.5  # seconds between two verifications of the honest candidate
+PAUSE = 2.0  # seconds between two verifications of the honest candidate
 LANES = 2
 FOLDERS = ("/", "/tmp", "/var/tmp", "/dev/shm", "/run", os.getcwd(), os.path.expanduser("~"), str(zoo.HERE.parents[2]))
 
@@ -101,7 +101,7 @@ def test_nothing_gets_out_everything_ends_and_the_engine_keeps_serving(monkeypat
     assert honest.error is None
     assert len(honest.verdicts) >= 3 and set(honest.verdicts) == {"clean"}
 
-    end = time.monotonic() + 10
+    end = time.monotonic() + 60
     while time.monotonic() < end and below() - before:
         time.sleep(0.05)
     assert not below() - before, "a process was left behind"
