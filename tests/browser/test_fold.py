@@ -1,7 +1,7 @@
 """The page folds a log as the engine does: static/js/session/reduce.js against engine/session/fold/reduce.py.
 
 Every recording is compared at each of its events, and random logs (tests/engine/session/logs.py) are compared as a
-whole. `make test` draws 300 logs; to compare 10,000 of them, which takes some minutes:
+whole. `make test` draws 150 logs; to compare 10,000 of them, which takes some minutes:
 
     FOLD_LOGS=10000 .venv/bin/python -m pytest tests/browser/test_fold.py
 
@@ -22,7 +22,7 @@ from engine.session.fold.view import UNDECIDED
 from tests.browser.conftest import ROOT
 from tests.engine.session.logs import logs
 
-LOGS = int(os.environ.get("FOLD_LOGS", "300"))
+LOGS = int(os.environ.get("FOLD_LOGS", "150"))
 BATCH = 500  # logs that go to the page at once
 RECORDINGS = sorted((ROOT / "playground/recordings").glob("*.jsonl"))
 DRAWN = settings(max_examples=LOGS, database=None, phases=[Phase.generate], suppress_health_check=list(HealthCheck))

@@ -17,7 +17,7 @@ def lifetimes(draw):
 
 
 @given(lifetimes())
-@settings(max_examples=400)
+@settings(max_examples=200)
 def test_buffers_in_use_together_never_overlap_and_the_total_is_between_the_peak_and_the_sum(buffers):
     offsets, total = assign(buffers)
     for one in buffers:
@@ -153,7 +153,7 @@ def programs(draw):
 
 
 @given(programs())
-@settings(max_examples=300)
+@settings(max_examples=150)
 def test_run_by_the_plan_every_stage_reads_what_was_written(program):
     """The plan executed on a model of memory: each launch writes its name over its bytes, and each read must find the
     name of what it reads. So must the outputs at the end."""

@@ -19,7 +19,7 @@ from .programs import programs
 EXAMPLES = sorted((Path(__file__).parents[2] / "dsl" / "examples").glob("*.ucutlass"))
 
 
-@settings(max_examples=150, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=75, suppress_health_check=[HealthCheck.too_slow])
 @given(programs())
 def test_a_program_that_passes_is_generated_by_exactly_the_back_ends_that_legal_names(program):
     out = compile(program)
@@ -30,7 +30,7 @@ def test_a_program_that_passes_is_generated_by_exactly_the_back_ends_that_legal_
     assert set(out.sources) == expected, {n: f"{r.code} {r.message}" for n, r in out.refused.items()}
 
 
-@settings(max_examples=100, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=50, suppress_health_check=[HealthCheck.too_slow])
 @given(pipelines())
 def test_a_stage_of_any_kind_is_generated_or_refused_by_name(program):
     out = compile(program)

@@ -80,13 +80,13 @@ def test_examples(path):
     laid_out(path.read_text())
 
 
-@settings(max_examples=60, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=30, suppress_health_check=[HealthCheck.too_slow])
 @given(pipelines())
 def test_any_program(program):
     assert check(laid_out(to_text(program))).program == program
 
 
-@settings(max_examples=150)
+@settings(max_examples=75)
 @given(st.data())
 def test_comments_anywhere_are_kept(data):
     tokens = TOKEN.findall(EVERYTHING)

@@ -63,20 +63,20 @@ def judged(text: str) -> None:
         assert error.diagnostics
 
 
-@settings(max_examples=300)
+@settings(max_examples=150)
 @given(st.text(max_size=300))
 def test_any_text(text):
     judged(text)
 
 
-@settings(max_examples=300)
+@settings(max_examples=150)
 @given(st.lists(st.sampled_from(WORDS), max_size=80))
 def test_any_words_of_the_language(words):
     judged(" ".join(words))
 
 
 @pytest.mark.parametrize("good", [GOOD, EVERYTHING], ids=["short", "everything"])
-@settings(max_examples=400)
+@settings(max_examples=200)
 @given(data=st.data())
 def test_a_good_program_with_pieces_lost_swapped_or_added(good, data):
     text = good

@@ -112,7 +112,7 @@ def test_a_long_text_is_not_repaired():
     assert [repair for _, repair in offered(text)] == [None]
 
 
-@settings(max_examples=150)
+@settings(max_examples=75)
 @given(st.data())
 def test_no_text_breaks_it(data):
     text = EVERYTHING

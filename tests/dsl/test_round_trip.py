@@ -20,7 +20,7 @@ def epilogue(text: str) -> ir.Expr:
     return checked.program.stages[0].epilogue
 
 
-@settings(max_examples=150, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=75, suppress_health_check=[HealthCheck.too_slow])
 @given(programs())
 def test_a_printed_program_reads_back_equal(program):
     text = to_text(program)
@@ -30,7 +30,7 @@ def test_a_printed_program_reads_back_equal(program):
     assert to_text(again.program) == text
 
 
-@settings(max_examples=400, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=200, suppress_health_check=[HealthCheck.too_slow])
 @given(pipelines())
 def test_every_kind_of_stage_reads_back_equal_with_the_types_that_pytorch_would_give(program):
     text = to_text(program)
@@ -57,7 +57,7 @@ def test_a_part_of_a_tensor_keeps_the_element_at_which_it_begins():
     assert to_text(check(text.replace("from 0x16", "from 0x0")).program) == text.replace("    from 0x16\n", "")
 
 
-@settings(max_examples=150, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=75, suppress_health_check=[HealthCheck.too_slow])
 @given(pipelines())
 def test_every_kind_of_stage_resolves_to_itself(program):
     resolved = resolve(program)
@@ -67,7 +67,7 @@ def test_every_kind_of_stage_resolves_to_itself(program):
     assert again.program == resolved == resolve(resolved)
 
 
-@settings(max_examples=75, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=40, suppress_health_check=[HealthCheck.too_slow])
 @given(programs())
 def test_a_resolved_program_passes_its_own_check_and_resolves_to_itself(program):
     resolved = resolve(program)

@@ -170,7 +170,7 @@ def test_an_expression_only_calculates(text):
         expressions.read(text, Scope(facts.FUNCTIONS)).number()
 
 
-@settings(max_examples=150, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=75, deadline=None, suppress_health_check=list(HealthCheck))
 @given(st.data())
 def test_no_text_breaks_the_reader(data):
     """Random cuts and joins of real lessons and of pieces of the form: an answer or mistakes, never an exception."""
