@@ -27,7 +27,7 @@ from engine.llm.rehearse.server import Rehearsal
 ROOT = Path(__file__).resolve().parents[2]
 # Chromium without the machinery of a window takes a third of the processor time for the same pages.
 CHROMIUM = shutil.which("chromium-headless-shell") or shutil.which("chromium") or "/usr/bin/chromium"
-PATIENCE = 45_000  # ms; the 5 s that are usual are few on a busy machine
+PATIENCE = 90_000  # ms; the 5 s that are usual are few on a busy machine
 ARGS = [
     "--no-sandbox",
     "--disable-gpu",
@@ -73,7 +73,7 @@ class App:
         self.sessions: list[dict] = []
 
     def manage(self, *words: str) -> None:
-        subprocess.run([sys.executable, "manage.py", *words], cwd=ROOT, env=self.env, check=True, timeout=120)
+        subprocess.run([sys.executable, "manage.py", *words], cwd=ROOT, env=self.env, check=True, timeout=300)
 
     def start(self, name: str, *words: str) -> None:
         log = (self.var / f"{name}.log").open("ab")
@@ -89,7 +89,7 @@ class App:
         self.start_web()
         self.start("engine", *(engine or ENGINE))
         try:
-            self.wait(lambda: self.get("/healthz")["engines"] >= 1, 60, "no engine")
+            self.wait(lambda: self.get("/healthz")["engines"] >= 1, 180, "no engine")
             yield self
         finally:
             self.end("engine")
@@ -117,13 +117,13 @@ class App:
         return (self.var / f"{name}.log").read_text(errors="replace")[-4000:]
 
     def get(self, path: str):
-        with urllib.request.urlopen(self.url + path, timeout=20) as reply:
+        with urllib.request.urlopen(self.url + path, timeout=60) as reply:
             return json.load(reply)
 
     def post(self, path: str, body: dict, headers: dict[str, str] | None = None) -> dict:
         sent = {"Content-Type": "application/json", **(headers or {})}
         asked = urllib.request.Request(self.url + path, json.dumps(body).encode(), sent)
-        with urllib.request.urlopen(asked, timeout=20) as reply:
+        with urllib.request.urlopen(asked, timeout=60) as reply:
             return json.load(reply)
 
     def submit(self, source: str = MODULE, **fields) -> dict:
@@ -138,7 +138,7 @@ class App:
                 continue
             stop = {"kind": "stop", "control_token": session["control_token"]}
             self.post(f"/api/sessions/{session['id']}/commands", stop)
-            self.wait_ended(session["id"], 60)
+            self.wait_ended(session["id"], 180)
 
     def wait(self, what, seconds: float, why: str):
         end = time.monotonic() + seconds
@@ -262,7 +262,7 @@ def open_page(app, browser, visited, complaints):
             context = browser.new_context(viewport={"width": width, "height": height}, **options)
             contexts.append(context)
             page = context.new_page()
-        page.set_default_timeout(20_000)
+        page.set_default_timeout(PATIENCE)
         complaints.watch(page)
         page.goto(app.url + path if path.startswith("/") else path)
         if options.get("java_script_enabled", True) and page.locator("[data-late]").count():  # until it is laid out
@@ -317,7 +317,7 @@ def timeline(page) -> list[int]:
     return [int(n) for n in page.locator("#timeline .trial").evaluate_all("nodes => nodes.map(n => n.dataset.trial)")]
 
 
-def until(page, expression: str, seconds: float = 30) -> None:
+def until(page, expression: str, seconds: float = 90) -> None:
     """Wait for a JavaScript expression. Playwright's wait_for_function evaluates it in the page once it is false, which
     the policy of our pages forbids."""
     end = time.monotonic() + seconds
@@ -329,7 +329,7 @@ def until(page, expression: str, seconds: float = 30) -> None:
 def no_sideways_scroll(page) -> None:
     """What draws itself anew for another width, as a plot does, gets a few seconds for it."""
     over = "document.documentElement.scrollWidth - document.documentElement.clientWidth"
-    end = time.monotonic() + 10
+    end = time.monotonic() + 60
     while (wide := page.evaluate(over)) > 0:
         assert time.monotonic() < end, f"the page is {wide} px wider than its window"
         page.wait_for_timeout(50)

@@ -23,7 +23,7 @@ def test_each_value_becomes_a_session_with_the_best_programs_stages(ended, open_
     values.fill("128, 256")
     values.press("Enter")  # the keyboard is enough
     rows = panel.locator("tbody tr")
-    expect(rows).to_have_count(2, timeout=60_000)
+    expect(rows).to_have_count(2, timeout=90_000)
     for i in range(2):
         expect(rows.nth(i)).to_contain_text("predicted", timeout=120_000)
         expect(rows.nth(i)).to_contain_text(re.compile(r"\d× over PyTorch eager"))

@@ -23,7 +23,7 @@ def test_a_dropped_socket_is_said_and_healed(app, open_page):
     page.route("**/api/sessions/*/events*", lambda route: route.abort() if cut["now"] else route.continue_())
     page.goto(f"{app.url}/s/{session['id']}")
     expect(page.locator("#link-state")).to_have_text("Live")
-    page.wait_for_selector("#timeline .trial", timeout=60_000)
+    page.wait_for_selector("#timeline .trial", timeout=90_000)
 
     cut["now"] = True
     sockets[-1].close(code=1011)
@@ -46,7 +46,7 @@ def test_without_websockets_it_polls(app, open_page, finished):
     page = open_page("about:blank")
     page.route_web_socket("**/ws/s/**", lambda socket: socket.close(code=1011))
     page.goto(app.url + finished["view"])
-    expect(page.locator("#link-state")).to_have_text("Ended", timeout=15_000)
+    expect(page.locator("#link-state")).to_have_text("Ended", timeout=90_000)
     expect(page.locator("#loaded")).to_have_text(f"{len(finished['events'])} events")
 
 

@@ -27,7 +27,7 @@ def test_the_page_shows_each_part_of_an_evolving_kernel(app, open_page, complain
     part = page.locator("#turns .evolving")
     part.wait_for(timeout=120_000)
     app.wait_ended(session["id"])
-    page.locator("#turns .evolving tbody tr").nth(2).get_by_text("passed:").wait_for(timeout=60_000)
+    page.locator("#turns .evolving tbody tr").nth(2).get_by_text("passed:").wait_for(timeout=90_000)
 
     assert part.locator(".workload").inner_text() == "product"
     text = part.inner_text()

@@ -26,7 +26,7 @@ PLOT = "document.getElementById('{}-plot')"
 @pytest.fixture
 def page(open_page, finished):
     page = open_page(finished["view"])
-    page.wait_for_selector("#history-plot .main-svg", timeout=30_000)
+    page.wait_for_selector("#history-plot .main-svg", timeout=90_000)
     page.wait_for_selector("#limit:not(:empty)")  # the last that can move a chart
     return page
 
@@ -48,7 +48,7 @@ def test_the_pages_colours_and_shapes_are_those_of_the_palette(open_page):
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_text_in_a_chart_is_the_pages_own_ink(open_page, finished, scheme):
     page = open_page(finished["view"], color_scheme=scheme)
-    page.wait_for_selector("#roofline-plot .main-svg", timeout=30_000)
+    page.wait_for_selector("#roofline-plot .main-svg", timeout=90_000)
     ink = page.evaluate(f"{PLOT.format('roofline')}.layout.font.color")
     assert ink == page.evaluate("getComputedStyle(document.body).color")
 
@@ -56,7 +56,7 @@ def test_text_in_a_chart_is_the_pages_own_ink(open_page, finished, scheme):
 def test_the_page_draws_what_the_server_built(app, page, finished):
     figures = app.get(f"/api/figures/{finished['id']}?names={','.join(LIVE)}")
     for name in LIVE:
-        page.wait_for_selector(f"#{name}-plot .main-svg", state="attached", timeout=30_000)
+        page.wait_for_selector(f"#{name}-plot .main-svg", state="attached", timeout=90_000)
         shown = page.evaluate(f"{PLOT.format(name)}.data.map((t) => [...t.x, ...t.y].length)")
         assert shown == [len(t["x"]) + len(t["y"]) for t in figures[name]["figure"]["data"]]
         expect(page.locator(f"#chart-{name} .caption")).to_have_text(figures[name]["caption"])
@@ -105,7 +105,7 @@ def test_a_table_says_the_numbers_where_plotly_does_not_load(open_page, app, fin
     page = open_page("/robots.txt")
     page.route("**/plotly*.js", lambda route: route.abort())
     page.goto(app.url + finished["view"])
-    expect(page.locator("#chart-history .caption")).to_contain_text("the table has the numbers", timeout=30_000)
+    expect(page.locator("#chart-history .caption")).to_contain_text("the table has the numbers", timeout=90_000)
     page.locator("#chart-history details > summary").click()
     expect(page.locator("#chart-history tbody tr")).not_to_have_count(0)
 
@@ -122,7 +122,7 @@ def test_a_chart_that_cannot_be_asked_for_is_asked_again(open_page, app, finishe
 
     page.route("**/api/figures/**", once)
     page.goto(app.url + finished["view"])
-    page.wait_for_selector("#history-plot .main-svg", timeout=30_000)
+    page.wait_for_selector("#history-plot .main-svg", timeout=90_000)
     assert failed
 
 
@@ -130,7 +130,7 @@ def test_the_charts_fit_a_telephone(open_page, finished, complaints):
     page = open_page(finished["view"], 360, 740)
     page.get_by_role("tab", name="Charts").click()
     for name in LIVE:
-        page.wait_for_selector(f"#{name}-plot .main-svg", state="attached", timeout=30_000)
+        page.wait_for_selector(f"#{name}-plot .main-svg", state="attached", timeout=90_000)
         box = page.locator(f"#{name}-plot .cartesianlayer").bounding_box()
         assert box and box["width"] > 100 and box["height"] > 60, (name, box)
     no_sideways_scroll(page)

@@ -15,7 +15,7 @@ def test_an_example_fills_module_and_kernel_and_its_kernel_is_the_first_trial(op
     assert "kernel" in first.inner_text()
     page.get_by_role("button", name="Stop").click()  # it is large, and the tests after this one need the engine
     page.get_by_role("button", name="Stop the session").click()
-    expect(page.locator("#link-state")).to_have_text("Ended", timeout=60_000)
+    expect(page.locator("#link-state")).to_have_text("Ended", timeout=90_000)
     assert not complaints
 
 

@@ -81,7 +81,7 @@ def test_a_session_is_stopped_and_a_recording_is_replayed_instead(open_page, com
     expect(go_on).to_be_enabled()
     no_sideways_scroll(page)
     page.get_by_role("button", name="Stop", exact=True).click()
-    expect(page.locator(".run-state")).to_contain_text("Ended after", timeout=60_000)
+    expect(page.locator(".run-state")).to_contain_text("Ended after", timeout=90_000)
     expect(page.get_by_role("button", name="Run it again")).to_be_visible()
     assert not complaints, complaints
 

@@ -63,7 +63,7 @@ def test_the_charts_are_asked_for_once_the_log_is_loaded(open_page, app, long):
     asked = []
     page.on("request", lambda r: asked.append(r.url) if "/api/figures/" in r.url else None)
     page.goto(app.url + long)
-    page.wait_for_selector("#history-plot .main-svg", timeout=30_000)
+    page.wait_for_selector("#history-plot .main-svg", timeout=90_000)
     page.wait_for_timeout(1500)
     assert len(asked) == 1 and f"seq={EVENTS}" in asked[0]
 

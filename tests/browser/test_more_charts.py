@@ -15,7 +15,7 @@ def test_limits_stages_levers_and_policies_are_drawn(open_page, finished, compla
         page.get_by_role("tab", name="Charts").click()
     page.locator("#more-charts > summary").click()
     for name in NAMES:
-        page.wait_for_selector(f"#{name}-plot .main-svg", state="attached", timeout=30_000)
+        page.wait_for_selector(f"#{name}-plot .main-svg", state="attached", timeout=90_000)
     for name in NAMES:
         box = page.locator(f"#{name}-plot .cartesianlayer").bounding_box()
         assert box and box["width"] > 100 and box["height"] > 60, (name, box)
@@ -45,8 +45,8 @@ def test_nothing_is_asked_of_the_server_before_they_are_opened(open_page, finish
 
     page.on("request", note)
     page.goto(page.url.replace("/robots.txt", finished["view"]))
-    page.wait_for_selector("#roofline-plot .main-svg", timeout=30_000)
+    page.wait_for_selector("#roofline-plot .main-svg", timeout=90_000)
     assert not asked
     page.locator("#more-charts > summary").click()
-    page.wait_for_selector("#policies-plot .main-svg", timeout=30_000)
+    page.wait_for_selector("#policies-plot .main-svg", timeout=90_000)
     assert len(asked) == 2

@@ -42,5 +42,5 @@ def test_a_server_that_does_not_answer_leaves_the_line_empty(open_page, app, fin
     page = open_page("/robots.txt")
     page.route("**/api/sessions/*/limit*", lambda route: route.fulfill(status=500, body="{}"))
     page.goto(app.url + finished["view"])
-    page.wait_for_selector("#history-plot .main-svg", timeout=30_000)
+    page.wait_for_selector("#history-plot .main-svg", timeout=90_000)
     expect(page.locator("#limit")).to_have_text("")

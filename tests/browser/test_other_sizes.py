@@ -46,7 +46,7 @@ def test_the_named_sizes_are_offered_and_each_value_has_its_limit(page, complain
     values.fill("512, 8192")
     values.press("Enter")  # the keyboard is enough
     rows = page.locator("#size-table tbody tr")
-    expect(rows).to_have_count(2, timeout=60_000)
+    expect(rows).to_have_count(2, timeout=90_000)
     expect(page.locator("#size-state")).to_have_text("")
     expect(rows.first).to_contain_text("this text")
     expect(rows.nth(1)).to_contain_text("µs")
@@ -69,7 +69,7 @@ def test_a_size_that_the_module_does_not_take_says_why_in_its_row(page):
     page.get_by_label("Size", exact=True).select_option("DEPTH = 1024")
     page.get_by_label("Values", exact=True).fill("2048")
     page.get_by_role("button", name="Show the limits").click()
-    expect(page.locator("#size-table tbody tr")).to_contain_text("mat1 and mat2", timeout=60_000)
+    expect(page.locator("#size-table tbody tr")).to_contain_text("mat1 and mat2", timeout=90_000)
 
 
 def test_a_module_without_named_sizes_is_told_how_to_name_them(open_page):
@@ -83,5 +83,5 @@ def test_it_fits_a_telephone(page):
     page.set_viewport_size({"width": 360, "height": 740})
     page.get_by_label("Values", exact=True).fill("256, 512")
     page.get_by_role("button", name="Show the limits").click()
-    expect(page.locator("#size-table tbody tr")).to_have_count(2, timeout=60_000)
+    expect(page.locator("#size-table tbody tr")).to_have_count(2, timeout=90_000)
     no_sideways_scroll(page)  # the roofline, too, is drawn anew for the narrower window

@@ -30,7 +30,7 @@ def test_pause_resume_budget_try_stop(app, open_page, complaints):
     page.get_by_role("button", name="Evaluate").click()
     expect(
         page.locator("#timeline .trial", has_text="yours").or_(page.locator("#timeline .why-failed")).first
-    ).to_be_visible(timeout=60_000)
+    ).to_be_visible(timeout=90_000)
     events = app.get(f"/api/sessions/{session['id']}/events?limit=2000")["events"]
     assert any(e["kind"] == "trial.proposed" and e["data"]["by"] == "owner" for e in events)
 
@@ -44,7 +44,7 @@ def test_pause_resume_budget_try_stop(app, open_page, complaints):
     expect(page.locator("#link-state")).not_to_have_text("Ended")
     page.locator("#stop").press("Enter")
     page.get_by_role("button", name="Stop the session").press("Enter")
-    expect(page.locator("#link-state")).to_have_text("Ended", timeout=60_000)
+    expect(page.locator("#link-state")).to_have_text("Ended", timeout=90_000)
     expect(page.locator("#state")).to_contain_text("Stopped")
     expect(page.locator("#owner")).to_be_hidden()
     assert not complaints, complaints

@@ -24,7 +24,7 @@ def test_the_owner_asks_by_keyboard_and_everybody_reads_the_profile(app, open_pa
     button.focus()
     page.keyboard.press("Enter")
     for one in (page, reader):
-        expect(one.locator("#profile-text")).to_contain_text("By the model of the GPU:", timeout=60_000)
+        expect(one.locator("#profile-text")).to_contain_text("By the model of the GPU:", timeout=90_000)
         expect(one.locator("#profile-text")).to_contain_text("Trial 1, class ")
         expect(one.locator("#profile-about")).to_have_text(HEAD)
         expect(one.locator("#ask-profile")).to_be_hidden()

@@ -28,7 +28,7 @@ def test_play_goes_to_the_end_by_itself(open_page, finished):
     page.wait_for_selector("#replay:not([hidden])")
     scrub(page, len(finished["events"]) - 6)
     page.locator("#play").click()
-    expect(page.locator("#play")).to_contain_text("Replay", timeout=30_000)
+    expect(page.locator("#play")).to_contain_text("Replay", timeout=90_000)
     assert page.locator("#scrub").input_value() == str(len(finished["events"]))
 
 

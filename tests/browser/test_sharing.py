@@ -97,7 +97,7 @@ def test_a_pane_stands_in_another_sites_page_and_nothing_else_does(app, open_pag
     result, roofline, trials = (page.frame_locator("iframe").nth(n) for n in range(3))
     expect(result.locator("#link-state")).to_have_text("Ended")
     expect(result.locator("#best-speedup, #best .none").first).to_be_visible()
-    expect(roofline.locator(".js-plotly-plot .scatterlayer").first).to_be_visible(timeout=60_000)
+    expect(roofline.locator(".js-plotly-plot .scatterlayer").first).to_be_visible(timeout=90_000)
     expect(trials.locator("#timeline .trial").first).to_be_visible()
     assert result.locator("button").count() == 0, "no control"
     assert not complaints, complaints
@@ -119,7 +119,7 @@ def test_a_hidden_tab_says_that_its_session_ended(app, open_page):
     page.locator("#stop").click()
     page.get_by_role("button", name="Stop the session").click()
     marked = re.compile("^Ended · ")
-    expect(page).to_have_title(marked, timeout=60_000)
+    expect(page).to_have_title(marked, timeout=90_000)
     page.evaluate("() => { window.away = false; document.dispatchEvent(new Event('visibilitychange')); }")
     expect(page).not_to_have_title(marked)
     expect(page.get_by_role("button", name="Tell me when it ends")).to_be_hidden()

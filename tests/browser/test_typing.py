@@ -55,7 +55,7 @@ def test_the_first_visit_begins_with_an_example_and_a_typed_module_shows_its_lim
     expect(page.locator("#editor .cm-content")).to_contain_text("class Model(nn.Module)")
     expect(limit.locator(".sentence")).to_contain_text("no kernel on NVIDIA H200", timeout=90_000)
     expect(limit.get_by_role("row", name="NVIDIA H100 PCIe 80GB")).to_be_visible()
-    expect(limit.locator("#limit-plot .main-svg").first).to_be_visible(timeout=60_000)
+    expect(limit.locator("#limit-plot .main-svg").first).to_be_visible(timeout=90_000)
     examples = page.evaluate("JSON.parse(document.getElementById('boot').text).examples")
     text = next(one["text"] for one in examples if one["kind"] == "module")
     paste(page, text.replace("self.linear(x)", "self.lin(x)"))

@@ -69,7 +69,7 @@ def test_the_form_says_what_goes_where_and_the_owner_types_the_key(app, open_pag
     page.wait_for_url(re.compile(r"/c/"))
 
     field = page.locator("#key-field")
-    field.wait_for(timeout=60_000)
+    field.wait_for(timeout=90_000)
     expect(page.locator("#state")).to_contain_text(f"Waiting for the key of {host(app)}")
     assert field.get_attribute("type") == "password" and field.get_attribute("autocomplete") == "off"
     no_sideways_scroll(page)
@@ -84,7 +84,7 @@ def test_the_form_says_what_goes_where_and_the_owner_types_the_key(app, open_pag
     assert field.input_value() == ""
     field.fill(KEY)
     page.get_by_role("button", name="Give the key").click()
-    expect(page.locator("#key")).to_be_hidden(timeout=30_000)
+    expect(page.locator("#key")).to_be_hidden(timeout=90_000)
     expect(viewer.locator("#key")).to_be_hidden()
     ended = app.wait_ended(session, 120)
     assert ended["summary"]["end"]["state"] == "done" and app.server.requests

@@ -189,7 +189,7 @@ class House:
         for process in self.processes:
             if process.poll() is None:
                 process.send_signal(signal.SIGKILL)
-            process.wait(10)
+            process.wait(60)
 
 
 @pytest.fixture(scope="module")

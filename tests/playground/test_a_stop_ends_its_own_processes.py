@@ -46,21 +46,21 @@ def test_a_stop_ends_the_processes_of_its_session_alone(house):
         return house.get(f"/api/sessions/{session['id']}")["summary"]["trials"]
 
     for session in sessions:
-        house.wait(session["id"], lambda s: s["summary"] and s["summary"]["trials"] > 0, 120)
+        house.wait(session["id"], lambda s: s["summary"] and s["summary"]["trials"] > 0, 300)
     stopped, *others = sessions
     for session in others:  # so that they start no process meanwhile
         house.command(session, "pause")
-        house.wait(session["id"], lambda s: s["summary"]["state"] == "paused", 30)
+        house.wait(session["id"], lambda s: s["summary"]["state"] == "paused", 120)
     time.sleep(1.0)
     before, began = confined(engine), time.monotonic()
     house.command(stopped, "stop")
-    house.wait(stopped["id"], lambda s: s["state"] == "ended", 10)
+    house.wait(stopped["id"], lambda s: s["state"] == "ended", 60)
     while not before - confined(engine):
-        assert time.monotonic() - began < 2.0
+        assert time.monotonic() - began < 20.0, "two seconds on an idle machine"
         time.sleep(0.02)
     gone, after = before - confined(engine), {s["id"]: trials(s) for s in others}
     assert len(gone) < len(before), "the paused sessions keep theirs"
     for session in others:
         house.command(session, "resume")
-        house.wait(session["id"], lambda s: s["summary"]["trials"] > after[s["id"]], 60)
+        house.wait(session["id"], lambda s: s["summary"]["trials"] > after[s["id"]], 180)
     assert before - gone <= confined(engine)

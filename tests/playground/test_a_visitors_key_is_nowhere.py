@@ -238,7 +238,7 @@ def test_a_killed_engine_leaves_no_key_and_the_next_one_asks_again(house, deadly
     wait_for(lambda: any(e["kind"] == "turn.said" for e in log_of(house, session)), 30)
     nowhere(house)
     os.kill(house.worker.pid, deadly)
-    house.worker.wait(10)
+    house.worker.wait(60)
     nowhere(house)
     engine(house)
     first, second = waits_for_key(house, session, claims=2)

@@ -88,7 +88,7 @@ def test_what_cannot_be_worked_on_ends_with_one_clear_message_and_the_engine_goe
     if not house.get("/api/engines")["engines"]:
         engine(house)
     session = house.submit("bad", source=source, source_kind=kind)
-    end = house.wait(session["id"], lambda s: s["state"] == "ended", 90)["summary"]["end"]
+    end = house.wait(session["id"], lambda s: s["state"] == "ended", 180)["summary"]["end"]
     assert end["state"] == "refused" and word.lower() in end["reason"].lower(), end
 
 

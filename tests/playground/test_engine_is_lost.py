@@ -21,7 +21,7 @@ def house(tmp_path):
 
 
 def follow(house, session_id):
-    with WebSocket(house.port, f"/ws/s/{session_id}", timeout=30) as socket:
+    with WebSocket(house.port, f"/ws/s/{session_id}", timeout=90) as socket:
         return socket.events()
 
 
@@ -37,7 +37,7 @@ def whole(log, trials):
 def test_kill_9_in_the_middle_and_another_finishes(house):
     session = house.submit("pace 0.1 trials 8")
     first = house.engine()
-    with WebSocket(house.port, f"/ws/s/{session['id']}", timeout=30) as viewer:
+    with WebSocket(house.port, f"/ws/s/{session['id']}", timeout=90) as viewer:
         house.wait(session["id"], lambda s: s["last_seq"] >= 5)
         first.kill()
         first.wait()

@@ -76,7 +76,7 @@ def kill(process) -> None:
     for pid in [process.pid, *descendants(process.pid)]:
         with contextlib.suppress(ProcessLookupError):
             os.kill(pid, signal.SIGKILL)
-    process.wait(10)
+    process.wait(60)
 
 
 def descendants(pid: int) -> list[int]:

@@ -181,7 +181,7 @@ class OneOfTwo(Bench):
         super().open(problem, cancelled)
         self.titles.append(problem.source)
         if len(self.titles) == 1:
-            self.both.wait(20)  # raises if no session runs beside this one
+            self.both.wait(60)  # raises if no session runs beside this one
 
 
 def test_on_two_gpus_two_sessions_run_at_a_time_and_each_problem_once(tmp_path):

@@ -3,7 +3,6 @@
 import os
 import subprocess
 import sys
-import time
 
 import pytest
 
@@ -70,7 +69,7 @@ def test_a_convolution_in_tf32_has_the_machine_code_of_one_in_f16_over_twice_the
 def test_the_same_kernel_serves_another_size(builder):
     builder.build(lower(programs.program(BIAS.format(m=512))))
     other = builder.build(lower(programs.program(BIAS.format(m=1024))))
-    assert other.cached and other.seconds < 1.0
+    assert other.cached
     assert other.resources[0]["stages"] >= 2
 
 
@@ -121,6 +120,5 @@ def test_a_module_that_does_not_compile_says_why(builder):
     with pytest.raises(BuildError) as caught:
         builder.build(bad)
     assert caught.value.code == "compile_failed" and "64/128/192/256" in caught.value.reason
-    started = time.monotonic()
-    assert builder.build(good).resources
-    assert time.monotonic() - started < 5  # the worker lived on
+    worker = builder.pid
+    assert builder.build(good).resources and builder.pid == worker, "it lived on"

@@ -69,7 +69,7 @@ def pool(builds, tmp_path):
     build_pool.close()
 
 
-def until(condition, seconds: float = 5.0) -> None:
+def until(condition, seconds: float = 60.0) -> None:
     deadline = time.monotonic() + seconds
     while not condition():
         assert time.monotonic() < deadline

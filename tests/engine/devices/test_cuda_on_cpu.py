@@ -365,13 +365,13 @@ def test_while_a_session_compiles_beside_the_lane_another_one_cannot_ask_its_pro
     def compiles(name, seconds):
         asked.append((name, seconds))
         begun.set()
-        assert go_on.wait(20)
+        assert go_on.wait(60)
 
     monkeypatch.setattr(device.workbench.programs.timing, "compile", compiles)
     monkeypatch.setattr(device.workbench, "trim", lambda hard: asked.append("trim"))
     thread = threading.Thread(target=device.compile, args=("compile_tf32", 90.0))
     thread.start()
-    assert begun.wait(20)
+    assert begun.wait(60)
     device.trim(hard=True)  # at once
     assert asked == [("compile_tf32", 90.0)]
     go_on.set()

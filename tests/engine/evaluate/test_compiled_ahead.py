@@ -134,8 +134,8 @@ def test_one_that_takes_too_long_is_ended_and_the_next_one_gets_a_new_process(re
 
 
 def test_a_stopped_session_ends_it(reference):
-    one, began = reference(seconds=60), time.monotonic()
+    one, began = reference(seconds=300), time.monotonic()
     one.cancelled = lambda: time.monotonic() > began + 1
     with pytest.raises(TrialError) as caught:
-        one.compile("compile", 50.0)
-    assert caught.value.code == "reference_cancelled" and time.monotonic() < began + 20
+        one.compile("compile", 200.0)
+    assert caught.value.code == "reference_cancelled" and time.monotonic() < began + 100

@@ -124,13 +124,13 @@ def test_a_worker_makes_a_block_and_reads_results_from_it(reference):
     worker = Worker(device="cpu")
     try:
         worker.warm()
-        worker.ask("validate", "open", timeout=30, graph=reference.problem.graph.to_json(), own=None)
+        worker.ask("validate", "open", timeout=120, graph=reference.problem.graph.to_json(), own=None)
         fd = worker.block("validate", reference.result_bytes)
         reference.adopt(fd, worker.generation)
         os.close(fd)
         region = reference.compute("normal", 9).region
         place = region.to_json()
-        reply = worker.ask("validate", "keep", timeout=30, family="normal", seed=9, reference=place)
+        reply = worker.ask("validate", "keep", timeout=120, family="normal", seed=9, reference=place)
         assert region.path == "" and reply["kept"]
     finally:
         worker.close()

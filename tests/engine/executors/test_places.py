@@ -34,7 +34,7 @@ class Queue:
 
     def end(self) -> list[str]:
         for thread in self.threads:
-            thread.join(20)
+            thread.join(60)
         return self.order
 
 
@@ -44,11 +44,11 @@ def held_open(line: Line, of: Share, release: threading.Event) -> threading.Thre
     def work() -> None:
         with line.hold(line.turn(of)):
             entered.set()
-            release.wait(20)
+            release.wait(60)
 
     thread = threading.Thread(target=work)
     thread.start()
-    entered.wait(20)
+    entered.wait(60)
     return thread
 
 
@@ -66,7 +66,7 @@ def test_a_place_has_one_user_at_a_time():
     for thread in threads:
         thread.start()
     for thread in threads:
-        thread.join(20)
+        thread.join(60)
     assert most == [1] * 8
 
 
@@ -80,7 +80,7 @@ def test_the_address_that_used_the_place_least_is_next_and_then_the_older_sessio
     queue.add("old", share("b", since=1.0))
     time.sleep(0.1)
     release.set()
-    first.join(20)
+    first.join(60)
     assert queue.end() == ["old", "young", "busy again"]
 
 
@@ -93,7 +93,7 @@ def test_a_room_of_many_seats_counts_as_one():
     queue.add("alone", share("somebody", since=9.0))
     time.sleep(0.1)
     release.set()
-    first.join(20)
+    first.join(60)
     assert queue.end() == ["alone", "seat 2"]
 
 
@@ -102,9 +102,9 @@ def test_work_that_never_ends_no_longer_counts_after_a_while():
     loops = held_open(line, share("loops"), release)
     queue, began = Queue(line), time.monotonic()
     queue.add("honest", share("a"))
-    assert queue.end() == ["honest"] and 0.1 < time.monotonic() - began < 5
+    assert queue.end() == ["honest"] and 0.1 < time.monotonic() - began < 50
     release.set()
-    loops.join(20)
+    loops.join(60)
 
 
 def test_waiting_work_can_be_cancelled_and_leaves_the_line():
@@ -116,7 +116,7 @@ def test_waiting_work_can_be_cancelled_and_leaves_the_line():
     with pytest.raises(Cancelled), line.hold(turn, stop.is_set):
         pass
     release.set()
-    first.join(20)
+    first.join(60)
     assert line.busy() == 0
     with line.hold(line.turn(share("c"))) as later:
         assert not later.waiting and later.ahead() == 0
@@ -127,7 +127,7 @@ def test_a_failure_gives_the_place_back():
     with pytest.raises(ValueError), executor.hold(executor.turn("gpu0", share("a"))):
         raise ValueError
     with executor.hold(executor.turn("gpu0", share("a"))) as turn:
-        assert turn.waited < 5
+        assert turn.waited < 30
 
 
 def test_one_session_opens_a_gpu_at_a_time_and_another_gpu_has_a_place_of_its_own():
@@ -147,6 +147,6 @@ def test_one_session_opens_a_gpu_at_a_time_and_another_gpu_has_a_place_of_its_ow
     for thread in threads:
         thread.start()
     for thread in threads:
-        thread.join(20)
+        thread.join(60)
     assert max(first for first, _ in most) == 1 and max(second for _, second in most) == 1
     assert (1, 1) in most, "they do not wait for each other"

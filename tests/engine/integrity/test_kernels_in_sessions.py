@@ -240,7 +240,7 @@ def test_stop_is_heard_while_a_kernel_hangs():
         log.append(emitted.event)
         if isinstance(emitted.event, events.TrialCompiled):
             began.append(time.monotonic())
-    assert time.monotonic() - began[0] < 12, "the kernel may take 20 s, the owner did not wait for it"
+    assert time.monotonic() - began[0] < 18, "the kernel may take 20 s, the owner did not wait for it"
     failed = next(e for e in log if isinstance(e, events.TrialFailed))
     assert failed.code == "stopped" and log[-1].state == "stopped"
 

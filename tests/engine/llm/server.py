@@ -210,7 +210,7 @@ class ModelServer:
         self._server.server_close()
 
 
-def wait_for(ready: Callable[[], Any], seconds: float = 10.0) -> None:
+def wait_for(ready: Callable[[], Any], seconds: float = 60.0) -> None:
     """Raises AssertionError if it does not become true."""
     until = time.monotonic() + seconds
     while not ready():

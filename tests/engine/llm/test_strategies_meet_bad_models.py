@@ -43,9 +43,9 @@ def play(name, models):
     return searching.run(), searching
 
 
-def models_of(server, tmp_path):
+def models_of(server, tmp_path, total=0.6):
     asked = settings(server.url, tmp_path)
-    return handler.Models(asked, patience=Patience(silence=0.5, total=0.6, retries=1, first_wait=0.01))
+    return handler.Models(asked, patience=Patience(silence=total, total=total, retries=1, first_wait=0.01))
 
 
 @pytest.mark.parametrize("name", OPTIONS)
@@ -68,7 +68,7 @@ def test_a_good_model_over_http_has_a_right_program(name, server, tmp_path):
         says(player.reply("\n".join(m["content"] for m in x.body["messages"])))(x)
 
     server.usual = good
-    log, _ = play(name, models_of(server, tmp_path))
+    log, _ = play(name, models_of(server, tmp_path, total=60.0))
     assert [e for e in of(log, events.TrialJudged) if e.verdict == "clean"]
     answered = [e for e in of(log, events.Answered) if e.verb == "ask"]
     assert all(e.tokens and e.model for e in answered)

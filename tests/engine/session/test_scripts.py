@@ -120,7 +120,7 @@ class Meeting(KernelDevice):
 @pytest.mark.parametrize("lanes", [1, 2, 3])
 def test_as_many_members_run_at_once_as_there_are_lanes_and_no_more(lanes):
     device = Meeting(lanes, jitter=0.002)
-    device.barrier = threading.Barrier(lanes, timeout=20)
+    device.barrier = threading.Barrier(lanes, timeout=60)
     log, _ = play(lambda problem: iter_of(Together(tries(*"abcdef"))), device)
     assert not [e for e in of(log, events.TrialFailed) if e.code == "engine_error"]
     assert device.most <= lanes

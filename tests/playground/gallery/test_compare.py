@@ -111,9 +111,9 @@ def test_only_the_lines_that_differ_are_marked():
 def test_texts_made_to_be_slow_are_marked_or_shown_in_time(lines):
     one = "\n".join(f"x\n{i}" for i in range(lines // 2))
     other = "\n".join(f"x\n{-i}" for i in range(lines // 2))
-    began = time.perf_counter()
+    began = time.process_time()
     differing(one, other, str)
-    assert time.perf_counter() - began < 2
+    assert time.process_time() - began < 2
 
 
 # ---- who may see it ----

@@ -90,7 +90,7 @@ class Hall:
 
 
 def work(hall: Hall) -> dict[str, Any]:
-    hall.wait(lambda: hall.ask("/healthz")["engines"], 120)
+    hall.wait(lambda: hall.ask("/healthz")["engines"], 300)
     room = hall.ask("/api/rooms", {"title": "Hall", "lessons": ["roofline"], "test": True})
     path = f"/api/rooms/{room['code']}"
     seats = [{"X_Seat_Token": hall.ask(f"{path}/seats", {"name": name})["token"]} for name in ("Ada", "Grace", "Lin")]
@@ -105,7 +105,7 @@ def work(hall: Hall) -> dict[str, Any]:
         row = hall.ask(f"/api/sessions/{session}")
         return row if row["state"] == "ended" else None
 
-    row = hall.wait(ended, 120)
+    row = hall.wait(ended, 300)
     results = hall.ask(f"{path}/results", X_Teacher_Token=room["teacher_token"])
     figure = next(b for s in learn.lesson("roofline").steps for b in s.blocks if b.get("figure") == "session")
     pages = {page: hall.status(page) for page in ("/learn", "/learn/roofline", "/w/new", "/gallery")}

@@ -64,7 +64,7 @@ def test_one_command_runs_a_room_without_any_network(tmp_path):
     out = tmp_path / "hall"
     pack.pack(out)
     script = [sys.executable, "-m", "tests.playground.learn.hall", str(out)]
-    done = subprocess.run([*ALONE, *script], cwd=ROOT, capture_output=True, text=True, timeout=300)
+    done = subprocess.run([*ALONE, *script], cwd=ROOT, capture_output=True, text=True, timeout=900)
     assert done.returncode == 0, done.stdout[-2000:] + done.stderr[-2000:]
     seen = json.loads(done.stdout.splitlines()[-1])
     assert seen["interfaces"] == ["lo"] and seen["outside"] == "unreachable"

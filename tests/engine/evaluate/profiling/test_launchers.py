@@ -52,8 +52,8 @@ def test_it_ends_with_the_engine_whose_pipes_close(launcher):
     for pipe in pipes:
         os.close(pipe)
     try:
-        assert ends(handle, 2.0)
-        launcher._process.wait(2.0)
+        assert ends(handle, 60.0)
+        launcher._process.wait(60.0)
     finally:
         os.close(handle)
         launcher._pipes[:] = [os.open(os.devnull, os.O_RDONLY) for _ in pipes]  # for `close`
@@ -63,7 +63,7 @@ def test_it_ends_when_it_is_closed_with_its_files(launcher):
     handle, folder = os.dup(launcher._handle), launcher.folder
     launcher.close()
     launcher.close()
-    assert ends(handle, 1.0) and not folder.exists() and not launcher.alive
+    assert ends(handle, 60.0) and not folder.exists() and not launcher.alive
     os.close(handle)
 
 
