@@ -129,7 +129,7 @@ def world(app, finished, recordings) -> dict[str, str]:
     refused = app.submit("import torch\n\nraise RuntimeError('not today')\n")
     app.wait_ended(refused["id"])
     control = finished["control"].rsplit("/", 1)[1]
-    other = app.submit()  # the finished one has no snapshot, which other tests of this run count on
+    other = app.submit(trials=2)  # the finished one has no snapshot, which other tests of this run count on
     app.wait_ended(other["id"])
     token = {"X-Control-Token": other["control_url"].rsplit("/", 1)[1]}
     snapshot = app.post(f"/api/sessions/{other['id']}/snapshots", {}, token)
@@ -159,7 +159,7 @@ def test_a_page_offends_nobody(app, browser, world, name):
     page = PAGES[name]
     with walking(browser, color_scheme="light") as walk:
         walk.page.goto(app.url + page.path.format(**world))
-        walk.page.wait_for_selector(page.ready, timeout=60_000)
+        walk.page.wait_for_selector(page.ready, timeout=90_000)
         walk.settled()
         faults = walk.moved() + walk.heavy()
         if page.after:

@@ -46,7 +46,7 @@ def test_a_session_fits(ended, open_page, path):
 
 def test_the_list_of_ones_sessions_fits(app, open_page):
     page = open_page("/", 360, 740)
-    session = app.submit(title=NAME)
+    session = app.submit(title=NAME, trials=2)
     page.goto(session["control_url"])
     page.wait_for_selector("#timeline .trial")
     page.goto(f"{app.url}/mine")

@@ -8,7 +8,7 @@ from tests.browser.walk import walking
 
 
 def test_a_run_is_listed_on_the_page_of_the_snapshot(app, browser):
-    original = app.submit()  # not the shared one, whose snapshots other tests count
+    original = app.submit(trials=2)  # not the shared one, whose snapshots other tests count
     app.wait_ended(original["id"])
     token = {"X-Control-Token": original["control_url"].rsplit("/", 1)[1]}
     snapshot = app.post(f"/api/sessions/{original['id']}/snapshots", {"transcript": False}, token)["id"]

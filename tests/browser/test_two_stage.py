@@ -2,6 +2,7 @@
 
 import json
 
+import pytest
 from playwright.sync_api import expect
 
 from tests.browser.walk import walking
@@ -12,6 +13,15 @@ WRONG = {
 }  # fmt: skip
 
 
+@pytest.fixture(scope="module")
+def study(app):
+    """A session of two rounds."""
+    options = {"rounds": 2, "evaluations": 3, "screened": 1}
+    session = app.submit(strategy="two_stage", trials=9, classes=["f16"], title="Two stages", options=options)
+    app.wait_ended(session["id"])
+    return session
+
+
 def part(page, title):
     """One part of the strategy's section, opened."""
     details = page.locator(".two-stage .turns-part", has=page.locator("summary", has_text=title))
@@ -20,11 +30,8 @@ def part(page, title):
     return details
 
 
-def test_a_reader_finds_every_part_of_the_study_or_why_it_is_empty(app, open_page, complaints):
-    options = {"rounds": 2, "evaluations": 3, "screened": 1}
-    session = app.submit(strategy="two_stage", trials=9, classes=["f16"], title="Two stages", options=options)
-    app.wait_ended(session["id"])
-    page = open_page(f"/s/{session['id']}")
+def test_a_reader_finds_every_part_of_the_study_or_why_it_is_empty(study, open_page, complaints):
+    page = open_page(f"/s/{study['id']}")
     page.locator(".two-stage").wait_for()
     assert "arXiv 2601.12698" in page.locator(".two-stage > p").inner_text()
     page.get_by_role("button", name="Round 1").click()
@@ -62,11 +69,9 @@ def test_a_preset_template_shows_its_parts_although_no_model_is_asked(app, open_
     assert page.locator("#turns summary", has_text="Transcript").count() == 0 and not complaints
 
 
-def test_a_copied_preset_starts_a_session_that_asks_no_model(app, open_page, complaints):
-    options = {"rounds": 1, "evaluations": 3, "screened": 1}
-    session = app.submit(strategy="two_stage", trials=6, classes=["f16"], title="First", options=options)
-    app.wait_ended(session["id"])
-    page = open_page(f"/s/{session['id']}", permissions=["clipboard-read", "clipboard-write"])
+def test_a_copied_preset_starts_a_session_that_asks_no_model(app, study, open_page, complaints):
+    page = open_page(f"/s/{study['id']}", permissions=["clipboard-read", "clipboard-write"])
+    page.get_by_role("button", name="Round 1").click()
     part(page, "Template").get_by_role("button", name="Copy the template and its configurations").click()
     expect(page.locator("#toast")).to_contain_text("Paste it into the option Preset")
     preset = page.evaluate("navigator.clipboard.readText()")
@@ -87,12 +92,9 @@ def test_a_copied_preset_starts_a_session_that_asks_no_model(app, open_page, com
     assert not complaints
 
 
-def test_its_parts_fit_both_themes_and_a_phone_and_their_tables_take_the_keyboard(app, browser):
-    options = {"rounds": 1, "evaluations": 3, "screened": 1}
-    session = app.submit(strategy="two_stage", trials=6, classes=["f16"], title="Fits", options=options)
-    app.wait_ended(session["id"])
+def test_its_parts_fit_both_themes_and_a_phone_and_their_tables_take_the_keyboard(app, study, browser):
     with walking(browser) as walk:
-        walk.page.goto(f"{app.url}/s/{session['id']}")
+        walk.page.goto(f"{app.url}/s/{study['id']}")
         walk.page.locator(".two-stage").wait_for()
         walk.page.evaluate("document.querySelectorAll('#turns .turns-part').forEach((d) => (d.open = true))")
         walk.fits()
