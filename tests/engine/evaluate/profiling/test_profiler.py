@@ -34,12 +34,15 @@ def journal(form="program", backend="cute"):
 
 @pytest.fixture
 def profiling(tmp_path, monkeypatch):
-    """A function of ncu and the trial: a profiler whose programs run on the CPU, in processes of their own."""
+    """A function of ncu and the trial: a profiler whose programs run on the CPU, in processes of their own. `ahead`:
+    the next process imports torch while this one counts, 4 s of a core that few tests need."""
     compile_meanings(monkeypatch, "engine.evaluate.profiling.profiler")
     environment, builds, every = without_quack(tmp_path), Builds(tmp_path), []
 
-    def make(tool, loadable=builds.loadable, **trial):
+    def make(tool, loadable=builds.loadable, ahead=False, **trial):
         ours = launchers.Launchers(tool, environment)
+        if not ahead:
+            monkeypatch.setattr(ours, "ahead", lambda: None)
         every.append(ours)
         return profiler.Profiler(ours, journal(**trial), 132, loadable, "cpu")
 
@@ -61,7 +64,7 @@ def test_a_program_is_run_in_a_process_of_its_own_and_its_kernels_are_described(
 
 
 def test_the_next_process_imports_ahead_and_the_next_profile_is_quick(profiling, tmp_path):
-    twice = profiling(stand_in(tmp_path, report()))
+    twice = profiling(stand_in(tmp_path, report()), ahead=True)
     assert twice.launchers.spare is None
     first = twice(Profile(1), NOW)
     spare = twice.launchers.spare
@@ -72,7 +75,7 @@ def test_the_next_process_imports_ahead_and_the_next_profile_is_quick(profiling,
 
 
 def test_a_process_that_ended_while_it_waited_is_replaced(profiling, tmp_path):
-    again = profiling(stand_in(tmp_path, report()))
+    again = profiling(stand_in(tmp_path, report()), ahead=True)
     again(Profile(1), NOW)
     launcher = again.launchers.spare
     launcher._process.kill()
@@ -82,7 +85,7 @@ def test_a_process_that_ended_while_it_waited_is_replaced(profiling, tmp_path):
 
 
 def test_closed_counters_are_named_and_asked_for_once(profiling, tmp_path):
-    closed = profiling(stand_in(tmp_path, "", DENIED))
+    closed = profiling(stand_in(tmp_path, "", DENIED), ahead=True)
     first = closed(Profile(1), NOW)
     known = len(calls(tmp_path))
     second = closed(Profile(1), NOW)
