@@ -20,7 +20,12 @@ ON_ANY_DATABASE = (
     "test_log_that_cannot_be_read.py",
     "test_addresses_take_turns.py",
     "test_idle_costs_little.py",
-    "test_socket_follows_the_log.py",
+)
+# A house of theirs has SQLite all the same; what this file's houses do, they do on PostgreSQL.
+OF_A_HOUSE = (
+    "test_log_that_cannot_be_read.py::test_the_engine_lives_on_and_the_next_session_runs",
+    "test_log_that_cannot_be_read.py::test_sessions_of_before_are_backfilled",
+    "test_addresses_take_turns.py::test_requests_side_by_side_do_not_pass_the_cap",
 )
 
 
@@ -94,7 +99,8 @@ def test_many_engines_share_a_queue(house):
 def test_the_log_holds_what_it_promises(url):
     command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-p", "no:xdist", "--create-db"]
     tests = [f"{HERE}/{name}" for name in ON_ANY_DATABASE]
+    tests += [f"--deselect={HERE}/{name}" for name in OF_A_HOUSE]
     environ = {k: v for k, v in os.environ.items() if not k.startswith("PYTEST_")} | {"DATABASE_URL": url}
-    done = subprocess.run([*command, *tests], cwd=ROOT, env=environ, capture_output=True, text=True, timeout=300)
+    done = subprocess.run([*command, *tests], cwd=ROOT, env=environ, capture_output=True, text=True, timeout=900)
     assert done.returncode == 0, done.stdout[-6000:] + done.stderr[-2000:]
     assert "skipped" not in done.stdout.splitlines()[-1], done.stdout[-2000:]
