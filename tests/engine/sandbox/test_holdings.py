@@ -55,11 +55,14 @@ def test_a_gpu_sandbox_takes_what_the_driver_may_need(name, filter_of_gpu):
     assert inside(TAKES[name]) == ("yes" if name in WITH_GPU else "no")
 
 
-def ends(text, **arguments):
-    with Sandbox(preload=("engine.trace.child",), memory_bytes=MEMORY, **arguments).start() as box:
+def ends(text, *before, code="no_model"):
+    """How a text ends; the texts before it end with an error of that code, in the same sandbox."""
+    with Sandbox(preload=("engine.trace.child",), memory_bytes=MEMORY).start() as box:
         box._holdings.gpu = box.gpu = True  # counted as with a GPU, and RLIMIT_DATA is not set
+        for one in before:
+            assert box.request({"entry": "engine.trace.child", "source": one}, timeout=120)["error"]["code"] == code
         with pytest.raises(SandboxEnded) as caught:
-            box.request({"entry": "engine.trace.child", "source": text}, timeout=60)
+            box.request({"entry": "engine.trace.child", "source": text}, timeout=120)
         return caught.value
 
 
@@ -68,12 +71,8 @@ def test_memory_of_open_memfd_files_is_counted_once(filter_of_gpu):
         "import os, time\nheld = [os.memfd_create('x') for _ in range(24)]\n"
         "for fd in held:\n    os.dup(fd)\n    os.write(fd, bytes({} << 20))\n"
     )
-    ended = ends(text.format(60) + "time.sleep(60)")
+    ended = ends(text.format(60) + "time.sleep(120)", text.format(8))
     assert ended.code == "memory_limit", ended
-    with Sandbox(preload=("engine.trace.child",), memory_bytes=MEMORY).start() as box:
-        box._holdings.gpu = box.gpu = True
-        small = box.request({"entry": "engine.trace.child", "source": text.format(8)}, timeout=60)
-        assert small["error"]["code"] == "no_model"
 
 
 def test_memory_that_is_mapped_and_touched_is_counted(filter_of_gpu):
@@ -85,7 +84,7 @@ def test_memory_that_is_mapped_and_touched_is_counted(filter_of_gpu):
 
 
 def test_files_and_inodes_of_both_mounts_are_counted():
-    with Sandbox(preload=("engine.trace.child",)).start() as box:
+    with Sandbox().start() as box:
         size, files = box._holdings._files()
         assert len(box._holdings._mounts) == 2 and (size, files) < (1 << 20, 10)
         text = (
@@ -102,7 +101,7 @@ def test_files_and_inodes_of_both_mounts_are_counted():
 
 def test_too_many_files_end_it(monkeypatch):
     monkeypatch.setattr(holdings, "MAX_FILES", 50)
-    with Sandbox(preload=("engine.trace.child",)).start() as box:
+    with Sandbox().start() as box:
         text = "import time\nfor i in range(60):\n    open(f'/scratch/{i}', 'w').close()\ntime.sleep(60)"
         with pytest.raises(SandboxEnded, match="made more than 50 files") as caught:
             box.request({"entry": "engine.trace.child", "source": text}, timeout=60)
