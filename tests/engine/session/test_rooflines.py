@@ -16,29 +16,29 @@ from sol.figures.figure import PLOT, STEP
 RECORDINGS = sorted((Path(__file__).resolve().parents[3] / "playground/recordings").glob("*.jsonl"))
 
 
-def rooflines(path: Path):
-    """The roofline of a recording after each event that changes it."""
-    read = recording.read(path)
-    view, seen = View(), -1
+@pytest.fixture(scope="module", params=RECORDINGS, ids=lambda p: p.stem)
+def rooflines(request):
+    """(The view at the end of a recording, its roofline after each event that changes it.)"""
+    read = recording.read(request.param)
+    view, seen, all_drawn = View(), -1, []
     for row in read.rows:
         view.apply(row.seq, row.kind, row.t, row.data)
         if view.report and view.figures_seq != seen:
             seen = view.figures_seq
             drawn = figures.of(view, json.loads(read.blobs[view.report]), names=["roofline"])["roofline"]
             if drawn is not None:
-                yield view, drawn
+                all_drawn.append(drawn)
+    return view, all_drawn
 
 
-@pytest.mark.parametrize("path", RECORDINGS, ids=lambda p: p.stem)
-def test_the_axes_of_a_session_stay_from_the_report_to_the_end(path):
+def test_the_axes_of_a_session_stay_from_the_report_to_the_end(rooflines):
     axes = [[(f.figure["layout"][a]["range"], f.figure["layout"][a]["tickvals"]) for a in ("xaxis", "yaxis")]
-            for _, f in rooflines(path)]  # fmt: skip
+            for f in rooflines[1]]  # fmt: skip
     assert len(axes) > 3 and all(a == b for a, b in pairwise(axes))
 
 
-@pytest.mark.parametrize("path", RECORDINGS, ids=lambda p: p.stem)
-def test_the_best_of_each_class_is_the_last_that_is_drawn(path):
-    view, drawn = list(rooflines(path))[-1]
+def test_the_best_of_each_class_is_the_last_that_is_drawn(rooflines):
+    view, (*_, drawn) = rooflines
     last = [t["customdata"][0] for t in drawn.figure["data"] if t["name"].startswith("best in")]
     assert sorted(set(last)) == sorted(view.best.values())
     tail = drawn.figure["data"][len(drawn.figure["data"]) - len(last) :]
@@ -56,9 +56,8 @@ def boxes(annotations, x, y):
         yield left, left + length, middle + a.get("yshift", 0)
 
 
-@pytest.mark.parametrize("path", RECORDINGS, ids=lambda p: p.stem)
-def test_no_label_lies_over_a_mark_or_another_label(path):
-    for _, drawn in rooflines(path):
+def test_no_label_lies_over_a_mark_or_another_label(rooflines):
+    for drawn in rooflines[1]:
         x, y = (drawn.figure["layout"][axis]["range"] for axis in ("xaxis", "yaxis"))
         labels = list(boxes(drawn.figure["layout"]["annotations"], x, y))
         for (l0, r0, y0), (l1, r1, y1) in combinations(labels, 2):
