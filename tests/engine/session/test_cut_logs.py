@@ -15,7 +15,7 @@ events is free, and with it whether an owner's trial is `the best so far`: that 
 log. A turn that was under way at the cut is asked once more, with attempt 2. Progress, the line for a person, and
 seconds are not compared.
 
-`make test` draws 60 logs; to draw 2,000, which takes about a quarter of an hour:
+`make test` draws 40 logs; to draw 2,000, which takes about a quarter of an hour:
 
     CUT_LOGS=2000 .venv/bin/python -m pytest tests/engine/session/test_cut_logs.py
 
@@ -35,7 +35,7 @@ from engine.strategies import problem
 from engine.strategies.problem import Prepared
 from tests.engine.session.random_scripts import ENDS, Life, Plan, Row, bests, live, plan, reread, row, stretches
 
-LOGS = int(os.environ.get("CUT_LOGS", "60"))
+LOGS = int(os.environ.get("CUT_LOGS", "40"))
 FIRST = int(os.environ.get("CUT_SEED", "0"))
 BATCHES = 10
 ONCE = (events.TrialCompiled, events.TrialValidated, events.TrialMeasured)

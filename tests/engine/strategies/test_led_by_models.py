@@ -65,13 +65,13 @@ def test_without_a_model_it_ends_at_once_and_says_what_to_do(name):
 
 @pytest.mark.parametrize("refine", [False, True])
 @pytest.mark.parametrize("name", NAMES)
-def test_a_log_cut_at_every_event_gives_the_same_rest_and_asks_no_answered_turn_again(name, refine):
+def test_a_log_cut_at_every_fifth_event_gives_the_same_rest_and_asks_no_answered_turn_again(name, refine):
     few = {"mucutlass": {"iterations": 1, "hypotheses": 1, "attempts": 2}, "cutegen": {"depths": 1}}
     options = few.get(name, {})
     options, trials = options | {"refine": refine}, 4 if refine else 2
     log, whole = play(name, rehearsed(), trials=trials, options=options)
     assert bool(proposals(log)[1]) == refine
-    for cut in range(0, len(log), 3):
+    for cut in range(0, len(log), 5):
         asked, answer = [], rehearsed()
 
         def handler(ask, turn, asked=asked, answer=answer):
