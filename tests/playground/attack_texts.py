@@ -12,7 +12,7 @@ from pathlib import Path
 from re import _constants as c
 from re import _parser
 
-SIZE = 32 << 10
+SIZE = 64 << 10
 CALLS = {"compile", "search", "match", "fullmatch", "findall", "finditer", "sub", "subn", "split"}
 FILLER = "a"
 

@@ -1,6 +1,6 @@
 """The web process reads a visitor's text in time that is linear in its length: one request must not stop the others.
 
-Each text below is 32 KiB of a case that a backtracking pattern or a nested loop reads in quadratic time. What is linear
+Each text below is 64 KiB of a case that a backtracking pattern or a nested loop reads in quadratic time. What is linear
 takes milliseconds here, what is quadratic minutes: the bound lies between them, far from both.
 """
 
