@@ -1,4 +1,4 @@
-"""A stopped session's processes end within two seconds, and nobody else's."""
+"""A stopped session's processes end in two seconds (six on a busy machine), and nobody else's."""
 
 import time
 from pathlib import Path
@@ -56,7 +56,7 @@ def test_a_stop_ends_the_processes_of_its_session_alone(house):
     house.command(stopped, "stop")
     house.wait(stopped["id"], lambda s: s["state"] == "ended", 60)
     while not before - confined(engine):
-        assert time.monotonic() - began < 20.0, "two seconds on an idle machine"
+        assert time.monotonic() - began < 6.0, "two seconds, and three times as long where others work"
         time.sleep(0.02)
     gone, after = before - confined(engine), {s["id"]: trials(s) for s in others}
     assert len(gone) < len(before), "the paused sessions keep theirs"
