@@ -74,9 +74,12 @@ class Memory:
     def like(self, program: Program, stage: Collective, cls: str, backend: str) -> list[Won]:
         """Best configurations of similar problems, the most similar first."""
         mine = described(program, stage)
+        kinds = {(mine.name(backend), backend)}
+        if backend == "cute" and mine.compute == "tf32":  # the same tiles won on `cpp` before `cute` had them
+            kinds.add((mine.kind, "cpp"))
         near = []
         for w in self.won:
-            if (w.kind, w.cls, w.backend) != (mine.kind, cls, backend):
+            if w.cls != cls or (w.kind, w.backend) not in kinds:
                 continue
             steps = [abs(log2(a / b)) for a, b in zip(w.shape, mine.shape, strict=True)]
             if max(steps) <= 1:
@@ -98,13 +101,19 @@ class _Kind:
     kind: str
     shape: tuple[int, int, int]
     tail: str
+    compute: str  # class of the operands' precision
+
+    def name(self, backend: str) -> str:
+        """The kind in a `Won`: on `cute`, class tf32 has products in tf32 and in f16 under a guard."""
+        return f"{self.kind} in tf32" if backend == "cute" and self.compute == "tf32" else self.kind
 
 
 def described(program: Program, stage: Collective) -> _Kind:
     """The properties by which two products are similar."""
     p = product_of(program, stage)
     kind = {Gemm: "gemm", GroupedGemm: "grouped", Conv: "conv"}[type(stage)]
-    return _Kind(kind, (p.l * p.m, p.n, p.k) if kind == "gemm" else (p.m, p.n, p.k), _tail(stage))
+    shape = (p.l * p.m, p.n, p.k) if kind == "gemm" else (p.m, p.n, p.k)
+    return _Kind(kind, shape, _tail(stage), p.cls)
 
 
 def _tail(stage: Collective) -> str:
@@ -134,7 +143,7 @@ def won(where: str, cls: str, backend: str, text: str, ms: float, sms: int, stag
     if not isinstance(product, Collective) or product.config.tile is None:
         return None
     d = described(program, product)
-    return Won(where, d.kind, cls, backend, d.shape, d.tail, candidates.change(None, product.config), ms)
+    return Won(where, d.name(backend), cls, backend, d.shape, d.tail, candidates.change(None, product.config), ms)
 
 
 # ---- sources ----

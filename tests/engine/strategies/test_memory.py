@@ -24,8 +24,11 @@ H200 = load("h200")
 BEST = "tile 128x192x64, cluster 2x1x1, schedule pingpong, scheduler persistent, swizzle 4"
 
 
-def won(where="L2/9", shape=(1024, 8192, 8192), tail="operands", settings=BEST, kind="gemm", cls="f16", ms=0.3):
-    return Won(where, kind, cls, "cute", shape, tail, settings, ms)
+def won(
+    where="L2/9", shape=(1024, 8192, 8192), tail="operands", settings=BEST, kind="gemm", cls="f16", ms=0.3,
+    backend="cute",
+):  # fmt: skip
+    return Won(where, kind, cls, backend, shape, tail, settings, ms)
 
 
 def planner(won_before=(), outcomes=(), graph=None, classes=("f16",)):
@@ -43,6 +46,26 @@ def test_what_won_on_a_similar_problem_is_the_first_trial_and_says_so():
     first = planner([won()]).next(State())
     assert first.change == BEST and first.why.startswith("won on L2/9, 1024x8192x8192; ")
     assert "tile 128x192x64" in first.text
+
+
+SMALL = "tile 64x128x32, cluster 2x1x1, schedule pingpong, scheduler persistent"
+
+
+@pytest.mark.parametrize(
+    ("kind", "backend", "taken"),
+    [
+        ("gemm in tf32", "cute", True),
+        ("gemm", "cpp", True),  # with the tile and cluster, and its own order of tiles
+        ("gemm", "cute", False),  # f16 under a guard
+        ("conv", "cpp", False),
+    ],
+)
+def test_a_product_in_tf32_begins_with_what_won_in_tf32_whichever_back_end_it_was(kind, backend, taken):
+    before = won(shape=(128, 8192, 8192), settings=f"{SMALL}, swizzle 1", kind=kind, cls="tf32", backend=backend)
+    graph = linear([("relu", {})], rows=128, k=8192, n=8192)
+    first = planner([before], graph=graph, classes=("tf32",)).next(State())
+    assert "guard" not in first.text
+    assert first.change.startswith(SMALL) is taken
 
 
 @pytest.mark.parametrize(

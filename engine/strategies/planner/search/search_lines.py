@@ -139,9 +139,15 @@ class Line:
         if not isinstance(stage, Collective):
             return []
         settings = {candidates.change(None, r.config): r for r in first.ranked}
+        grouped = {
+            s.partition(", swizzle ")[0]: r for s, r in reversed(settings.items())
+        }  # each back end in its own way
         for w in self.memory.like(first.base, stage, self.cls, first.backend):
-            if w.settings in settings:
-                return [Step(first, settings[w.settings], w)]
+            same = settings.get(w.settings)
+            if same is None and w.backend != first.backend:
+                same = grouped.get(w.settings.partition(", swizzle ")[0])
+            if same is not None:
+                return [Step(first, same, w)]
         return []
 
     def text(self, step: Step) -> str:
