@@ -154,7 +154,8 @@ def test_completion_offers_names_clauses_and_values_that_pass(editor):
 
 
 def test_a_back_end_that_refuses_says_why_on_a_page_of_its_own(editor):
-    page = editor(GOOD.replace("f16", "f32").replace("128x256x64", "128x256x32").replace("w.T", "w"))
+    along_n = GOOD.replace("f16", "f32").replace("128x256x64", "128x256x32")
+    page = editor(along_n.replace("w.T", "w").replace("w: f32[2048, 1024]", "w: f32[1024, 2048]"))
     page.locator("#preview-tabs").get_by_role("tab", name="cute").click()
     expect(page.locator("#preview-code")).to_contain_text("cute cannot express this program")
     with page.expect_popup() as opened:
