@@ -70,7 +70,10 @@ class Holdings:
         resident = max(resident, tree.most(members))  # the reading of /proc may be old on a busy machine
         if resident + extra > memory_bytes:  # with files: their libraries', too
             resident, tasks = tree.usage(members)
-            resident -= tree.shared(members)
+            own, _ = tree.usage(members, tree.UNSHARED)
+            # What forks share is found by a walk over all page tables: seconds where they are what fills the memory.
+            if resident + extra > memory_bytes and own <= memory_bytes // 2:
+                resident -= tree.shared(members)
         many = len(members) > FORKS
         memory = resident + extra
         # Where the kernel does not say what forks share, each counts with all of it: report the processes instead.

@@ -26,7 +26,7 @@ def toolchain():
 @pytest.mark.parametrize("text", [programs.LINEAR_LEAKY, programs.CAST_ATTENTION, programs.SPLIT_K])
 def test_kernels_pass_and_need_no_more_shared_memory_than_the_language_reckons(toolchain, text, tmp_path):
     program = programs.program(text)
-    checked = host_check.check(lower(program), tmp_path, toolchain)
+    checked = host_check.check(lower(program), tmp_path, toolchain, seconds=300)
     assert [k["stage"] for k in checked.kernels] == [s.name for s in program.stages]
     kernel = checked.kernels[-1]
     stage = program.stages[-1]

@@ -52,7 +52,7 @@ SMALL = "tile 64x128x32, cluster 2x1x1, schedule pingpong, scheduler persistent"
 
 
 @pytest.mark.parametrize(
-    ("kind", "backend", "taken"),
+    ("kind", "backend", "begins"),
     [
         ("gemm in tf32", "cute", True),
         ("gemm", "cpp", True),  # with the tile and cluster, and its own order of tiles
@@ -60,12 +60,12 @@ SMALL = "tile 64x128x32, cluster 2x1x1, schedule pingpong, scheduler persistent"
         ("conv", "cpp", False),
     ],
 )
-def test_a_product_in_tf32_begins_with_what_won_in_tf32_whichever_back_end_it_was(kind, backend, taken):
+def test_a_product_in_tf32_begins_with_what_won_in_tf32_whichever_back_end_it_was(kind, backend, begins):
     before = won(shape=(128, 8192, 8192), settings=f"{SMALL}, swizzle 1", kind=kind, cls="tf32", backend=backend)
     graph = linear([("relu", {})], rows=128, k=8192, n=8192)
     first = planner([before], graph=graph, classes=("tf32",)).next(State())
     assert "guard" not in first.text
-    assert first.change.startswith(SMALL) is taken
+    assert first.change.startswith(SMALL) is begins
 
 
 @pytest.mark.parametrize(
