@@ -17,7 +17,7 @@ from pathlib import Path
 
 from dsl import codes
 from dsl.check.program import check
-from dsl.compile import BACKENDS, Compiled, compile
+from dsl.compile import Compiled, compile
 from dsl.diagnostics import Diagnostic
 from dsl.editor.formatter import formatted
 from dsl.editor.repair import repairs
@@ -25,6 +25,7 @@ from dsl.editor.vocabulary import entry
 from dsl.ir import Program
 from dsl.printer import to_text
 from dsl.resolve import resolve
+from dsl.rules.legal import BACKENDS
 
 PASSED, REJECTED, WRONG = 0, 1, 2
 ENDS = """exit codes:

@@ -13,8 +13,6 @@ from dsl.printer import digest, to_text
 from dsl.resolve import resolve
 from dsl.rules import legal
 
-BACKENDS = ("cute", "cpp")
-
 
 @dataclass(frozen=True)
 class Compiled:

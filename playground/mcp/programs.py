@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from dsl.compile import BACKENDS
 from dsl.diagnostics import CONSEQUENCES
+from dsl.rules.legal import BACKENDS
 from engine.session.kernel_text import LANGUAGES, language_of
 from playground.access import requests
 from playground.access.answers import Refused

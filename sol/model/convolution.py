@@ -47,12 +47,11 @@ def implicit(program: ir.Program, stage: ir.Collective) -> bool:
     if not isinstance(stage, ir.Conv) or stage.config.tile is None or program.arch not in (None, "sm_90a"):
         return False
     x = legal.types_of(program)[stage.x.name]
-    if x.dtype is ir.DType.F32:
-        alone = stage.config.backend == "cpp" or legal.objections(
-            legal.program_problem(program, stage), stage.config, "cute"
-        )
-        return stage.config.compute is ir.DType.TF32 and x.layout == ir.NHWC and not alone
-    return x.dtype in (ir.DType.F16, ir.DType.BF16) and x.layout == ir.NHWC
+    if x.layout != ir.NHWC:
+        return False
+    if x.dtype is ir.DType.F32 and stage.config.compute is ir.DType.TF32:
+        return "cute" in legal.backends(legal.program_problem(program, stage), stage.config)
+    return x.dtype in (ir.DType.F16, ir.DType.BF16)
 
 
 @dataclass(frozen=True)

@@ -139,13 +139,12 @@ class Line:
         if not isinstance(stage, Collective):
             return []
         settings = {candidates.change(None, r.config): r for r in first.ranked}
-        grouped = {
-            s.partition(", swizzle ")[0]: r for s, r in reversed(settings.items())
-        }  # each back end in its own way
+        # Each back end groups tiles in its own way, so what won on the other one is known by the rest of its clauses.
+        ungrouped = {_ungrouped(s): r for s, r in reversed(settings.items())}
         for w in self.memory.like(first.base, stage, self.cls, first.backend):
             same = settings.get(w.settings)
             if same is None and w.backend != first.backend:
-                same = grouped.get(w.settings.partition(", swizzle ")[0])
+                same = ungrouped.get(_ungrouped(w.settings))
             if same is not None:
                 return [Step(first, same, w)]
         return []
@@ -208,6 +207,11 @@ class Line:
         waves = f"{t.tiles:,} tiles on {self.sms} SMs in {t.waves} wave{'s' if t.waves != 1 else ''}"
         why = f"{waves}, {min(t.busy, 1.0):.0%} of the SMs' time used, bound by {t.work_by}; predicted {ms:.3g} ms"
         return why + ("; nvMatmulHeuristics agrees" if step.ranked.advised else "")
+
+
+def _ungrouped(settings: str) -> str:
+    """Settings in one line without the swizzle, which is their last clause."""
+    return settings.partition(", swizzle ")[0]
 
 
 def casts(stage: ir.Stage) -> bool:

@@ -33,6 +33,13 @@ CONVOLUTIONS = {
     "three dimensions": ("2, 32, 10, 12, 14", "48, 32, 3, 3, 3", "2, 48, 10, 12, 14", "conv3d", "padding 1x1x1"),
     "pixels alone": ("16, 256, 14, 14", "512, 256, 1, 1", "16, 512, 14, 14", "conv2d", ""),
 }
+FOLDED = """program p(x: f32[4, 32, 18, 18], w: f32[64, 32, 3, 3]) -> f32[4, 16, 16] {
+  xl = transform(x) { layout nhwc }
+  wl = transform(w) { layout nhwc }
+  h = conv2d(xl, wl) { backend cute  compute tf32 }
+  y = reduce(h) { op max over c }
+  return y
+}"""
 
 
 def texts() -> dict[str, str]:
@@ -47,13 +54,4 @@ def texts() -> dict[str, str]:
   y = {op}(xl, wl) {{ backend cute  compute tf32  {clauses}  store f32 nchw  epilogue relu(acc + b[c]) }}
   return y
 }}"""
-    out[
-        "conv and what folds its channels"
-    ] = """program p(x: f32[4, 32, 18, 18], w: f32[64, 32, 3, 3]) -> f32[4, 16, 16] {
-  xl = transform(x) { layout nhwc }
-  wl = transform(w) { layout nhwc }
-  h = conv2d(xl, wl) { backend cute  compute tf32 }
-  y = reduce(h) { op max over c }
-  return y
-}"""
-    return out
+    return out | {"conv and what folds its channels": FOLDED}
