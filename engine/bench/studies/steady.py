@@ -65,7 +65,7 @@ def _product(name: str, cls: str, n: int) -> Case:
 
 
 CASES = (
-    _gate("gate_2M", 1024, 2048),
+    _gate("gate_4M", 2048, 2048),
     _gate("gate_8M", 4096, 2048),
     _gate("gate_32M", 8192, 4096),
     Case("softmax_8M", "f32", "x", "torch.softmax(x, dim=-1)", "torch.randn(8192, 1024)"),

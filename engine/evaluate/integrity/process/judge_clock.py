@@ -45,15 +45,15 @@ class ClockRequests:
         try:
             for name in SIDES:
                 for calls in request["calls"]:
-                    self.clock.rest(name, calls, name == "ours", request["long"])
+                    self.clock.rest(name, calls, request["long"])
         except Ended:
             return {"ended": True}
         return {}
 
     def clock_lay(self, request: dict) -> dict:
-        """Where the candidate's process says that its results lie. {bad: why} if they cannot."""
+        """Where the process of a `side` says that its results lie. {bad: why} if they cannot."""
         try:
-            self.clock.lay(request["results"])
+            self.clock.lay(request["side"], request["results"])
         except ValueError as e:
             return {"bad": str(e)}
         return {}

@@ -1,8 +1,12 @@
 """The judge's side of the outside clock: it draws the inputs, starts and stops the clock, and reads the results.
 
 In this order: a Clock has memory for two timed processes; `rest` measures what a batch takes without calls, before any
-timed code was loaded; `lay` says where the candidate lays its results; then any number of `draw` and `batch`. Results
-of some calls are compared with the reference afterwards, by engine.evaluate.integrity.process.judge_clock.
+timed code was loaded; `lay` says where each side lays its results; then any number of `draw` and `batch`. Results of
+some calls are compared with the reference afterwards, by engine.evaluate.integrity.process.judge_clock.
+
+Copies and reading that take longer than without calls count as the side's time, or it could work then. Other sessions
+make both slower by a tenth, and what was measured before them is out of date: so both sides' results are read, and what
+the baseline's last batches took is allowed too, but for no more than SLOWER times what it took without calls.
 """
 
 from __future__ import annotations
@@ -11,6 +15,7 @@ import itertools
 import math
 import random
 import time
+from collections import deque
 from collections.abc import Iterable
 from dataclasses import dataclass
 from statistics import median
@@ -33,6 +38,7 @@ LOOKS = 3  # calls chosen at random whose results are compared with the referenc
 READY_SECONDS, DONE_SECONDS = 20.0, 60.0
 DRAWN_BYTES = 512 << 20  # drawn at a time
 READ = 2  # calls of a batch whose results are read before the clock stops
+SLOWER, LATELY = 1.5, 5
 
 
 @dataclass(frozen=True)
@@ -102,6 +108,7 @@ class Clock:
         self.private = torch.empty((self.plan.slots, self.plan.stride // 8), dtype=torch.int64, device=device)
         self.private.zero_()
         self.sides = {name: Side(self.plan, device) for name in SIDES}
+        self.lately: deque[tuple[float, float]] = deque(maxlen=LATELY)  # the baseline's: before go, after done
         self.read = 0  # calls whose results were read
         self.chosen: list[Look] = []  # of them, at random
         self.sure: list[Look] = []  # and those that must be compared
@@ -157,11 +164,11 @@ class Clock:
             block.tensor(slot).copy_(look.inputs[name])
         self._sync()
 
-    def rest(self, name: str, calls: int, read: bool, long: bool) -> None:
+    def rest(self, name: str, calls: int, long: bool) -> None:
         """Measure what batches of so many calls take beside them: with next to nothing to do, from go to done; with
         `long` work, before go and after done. Only before any timed code was loaded. Raises Ended."""
         side, spans = self.sides[name], []
-        offsets = _in_order(side.plan, calls) if read else []
+        offsets = _in_order(side.plan, calls)
         many = RESTS[self.device]
         for _ in range(many):
             spans.append(self._timed(side, calls, offsets, False)[0])
@@ -171,11 +178,12 @@ class Clock:
         else:
             self.signals = min(self.signals, median(run))
 
-    def lay(self, calls: list[list[int]]) -> None:
-        """Where the candidate says that it lays the results of each call. Raises ValueError."""
+    def lay(self, name: str, calls: list[list[int]]) -> None:
+        """Where a side says that it lays the results of each call. Raises ValueError."""
         if not self.plan.valid(calls):
             raise ValueError("the results of two calls overlap, or lie outside of the shared memory")
-        self.sides["ours"].results = calls
+        self.sides[name].results = calls
+        self.lately.clear()  # of another number of calls
 
     def about(self) -> dict[str, Any]:
         """Microseconds of both sides' batches since the last look, medians, until go, done and read; of batches without
@@ -198,15 +206,27 @@ class Clock:
         side = self.sides[name]
         self._poison(side, calls)
         (before, run, after), chosen, copies = self._timed(side, calls, side.results, last)
-        rest = side.rest(calls)
-        late = max(0.0, before - rest.before) + max(0.0, after - rest.after)
+        late = self._late(side, calls, before, after)
         side.spans.append((before, run, after))
+        ms = max(0.0, run - self.signals + late) * 1e3 / calls
+        if name == "theirs":
+            self.lately.append((before, after))
+            return {"ms": ms, "unwritten": 0}
         left, same = sum(unwritten(x) for copy in copies for x in copy), self._same(copies)
         for call, results in list(zip(chosen, copies, strict=True))[: 2 if same else 1]:
             self._look(call, results, surely=left > 0 or same, last=last)
-        return {"ms": max(0.0, run - self.signals + late) * 1e3 / calls, "unwritten": left}
+        return {"ms": ms, "unwritten": left}
 
     # ---- inside ----
+
+    def _late(self, side: Side, calls: int, before: float, after: float) -> float:
+        """Seconds for which the copies and the reading took longer than they may."""
+        rest = side.rest(calls)
+        lately = tuple(map(max, zip(*self.lately, strict=True))) or (0.0, 0.0)
+        return sum(
+            max(0.0, took - max(quiet, min(now, SLOWER * quiet)))
+            for took, quiet, now in zip((before, after), (rest.before, rest.after), lately, strict=True)
+        )
 
     def _sync(self) -> None:
         if self.device == "cuda":

@@ -1,0 +1,57 @@
+"""Copies and reading that take longer than without calls count as a side's time, as far as others do not cause it."""
+
+import pytest
+
+pytest.importorskip("torch")
+
+from engine.evaluate.timing.outside.clock import LATELY, SLOWER, Clock, Rest
+from tests.engine.graphs import linear
+
+BEFORE, AFTER = 0.002, 0.0004  # seconds without calls
+
+
+@pytest.fixture
+def clock():
+    clock = Clock(linear(rows=64, k=32, n=16), "cpu", 1.0)
+    for side in clock.sides.values():
+        side.rests = [Rest(2, BEFORE, AFTER)]
+    return clock
+
+
+def late(clock, before=BEFORE, after=AFTER, side="ours"):
+    return clock._late(clock.sides[side], 2, before, after)
+
+
+def test_what_a_batch_takes_without_calls_is_free(clock):
+    assert late(clock) == 0 == late(clock, 0.0, 0.0)
+    assert late(clock, side="theirs") == 0
+
+
+def test_what_takes_longer_counts_before_go_and_after_done(clock):
+    assert late(clock, BEFORE + 0.001) == pytest.approx(0.001)
+    assert late(clock, after=AFTER + 0.003) == pytest.approx(0.003)
+    assert late(clock, BEFORE + 0.001, AFTER + 0.003) == pytest.approx(0.004)
+    assert late(clock, BEFORE + 0.001, 0.0) == pytest.approx(0.001), "being early elsewhere gains nothing"
+
+
+def test_what_slows_the_baseline_down_too_is_free(clock):
+    clock.lately.append((1.2 * BEFORE, 1.3 * AFTER))
+    clock.lately.append((BEFORE, AFTER))
+    assert late(clock, 1.2 * BEFORE, 1.3 * AFTER) == 0
+    assert late(clock, after=1.4 * AFTER) == pytest.approx(0.1 * AFTER)
+    assert late(clock, after=1.4 * AFTER, side="theirs") == pytest.approx(0.1 * AFTER), "both sides by one rule"
+
+
+def test_a_slow_baseline_allows_no_more_than_its_limit(clock):
+    clock.lately.append((10.0, 10.0))
+    assert late(clock, after=10.0) == pytest.approx(10.0 - SLOWER * AFTER)
+
+
+def test_only_the_last_batches_count_and_none_of_another_length(clock):
+    clock.lately.append((1.2 * BEFORE, 1.2 * AFTER))
+    for _ in range(LATELY):
+        clock.lately.append((BEFORE, AFTER))
+    assert late(clock, after=1.2 * AFTER) == pytest.approx(0.2 * AFTER)
+    clock.lately.append((1.2 * BEFORE, 1.2 * AFTER))
+    clock.lay("ours", [])
+    assert late(clock, after=1.2 * AFTER) == pytest.approx(0.2 * AFTER)
