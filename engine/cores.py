@@ -2,8 +2,8 @@
 
 Affinity and priority belong to a thread on Linux, and the processes that it starts inherit them. So a thread that only
 builds goes aside for good, and one that starts a process goes aside while it does; a process that is timed returns to
-all cores when it gets its GPU's lane. Nothing happens before `reserve`, on a machine of few cores, or elsewhere than on
-Linux.
+all cores when it gets its GPU's lane. Two threads of one physical core slow each other down, so whole ones are quiet.
+Nothing happens before `reserve`, on a machine of few cores, or elsewhere than on Linux.
 """
 
 from __future__ import annotations
@@ -11,10 +11,12 @@ from __future__ import annotations
 import contextlib
 import os
 from collections.abc import Iterable, Iterator
+from pathlib import Path
 
 QUIET = 4  # cores for the lane: the module's process, the one that runs the programs, and this one
 ENOUGH = 8  # a machine with fewer cores needs all of them for builds
 NICE = 10
+TOPOLOGY = Path("/sys/devices/system/cpu")
 
 _all: set[int] = set()  # the cores of this process, once some are reserved
 
@@ -27,8 +29,23 @@ def reserve() -> None:
 
 
 def others(cores: set[int]) -> set[int]:
-    """The cores for all that is not timed."""
-    return set(sorted(cores)[QUIET:])
+    """The cores for all that is not timed: all but the first QUIET, and but those that share a physical core with one
+    of these."""
+    quiet: set[int] = set()
+    for core in sorted(cores):
+        if len(quiet) < QUIET:
+            quiet |= _same_physical(core) & cores
+    return cores - quiet
+
+
+def _same_physical(core: int) -> set[int]:
+    """The logical cores of the physical one, by Linux: "0-1" or "0,8"."""
+    try:
+        text = (TOPOLOGY / f"cpu{core}/topology/thread_siblings_list").read_text()
+        spans = [span.partition("-") for span in text.strip().split(",")]
+        return {core}.union(*(range(int(first), int(last or first) + 1) for first, _, last in spans))
+    except (OSError, ValueError):
+        return {core}
 
 
 def stay_aside() -> None:

@@ -75,3 +75,22 @@ def test_nothing_moves_before_a_gpu_is_used(few, monkeypatch):
             return child()
 
     assert in_thread(builds)[0] == few
+
+
+@pytest.mark.parametrize("text", ["{0}-{1}", "{0},{1}"])
+def test_both_threads_of_a_quiet_core_are_quiet(monkeypatch, tmp_path, text):
+    pairs = [(0, 8), (1, 9), (2, 10), (3, 11)] if "," in text else [(0, 1), (2, 3), (4, 5), (6, 7)]
+    for pair in pairs:
+        for core in pair:
+            folder = tmp_path / f"cpu{core}" / "topology"
+            folder.mkdir(parents=True)
+            (folder / "thread_siblings_list").write_text(text.format(*pair) + "\n")
+    monkeypatch.setattr(cores, "TOPOLOGY", tmp_path)
+    every = {core for pair in pairs for core in pair}
+    assert cores.others(every) == {core for pair in pairs[2:] for core in pair}
+    assert cores.others(every - {pairs[0][1]}) == set(pairs[3]), "of the first, one is not this process's"
+
+
+def test_a_machine_that_does_not_say_which_threads_share_a_core_keeps_the_first_ones_quiet(monkeypatch, tmp_path):
+    monkeypatch.setattr(cores, "TOPOLOGY", tmp_path)
+    assert cores.others(set(range(8))) == set(range(4, 8))

@@ -55,3 +55,12 @@ def test_only_the_last_batches_count_and_none_of_another_length(clock):
     clock.lately.append((1.2 * BEFORE, 1.2 * AFTER))
     clock.lay("ours", [])
     assert late(clock, after=1.2 * AFTER) == pytest.approx(0.2 * AFTER)
+
+
+def test_a_batch_is_watched_from_the_start_until_others_of_its_length_told_how_long_it_takes(clock):
+    side = clock.sides["ours"]
+    assert side.asleep(2) == 0
+    side.runs.extend([(2, 0.010), (2, 0.006)])
+    assert side.asleep(2) == pytest.approx(0.6 * 0.006) and side.asleep(3) == 0
+    side.runs.append((2, 0.0001))
+    assert side.asleep(2) == 0, "too short to sleep"

@@ -57,3 +57,9 @@ def test_a_page_waits_for_a_number_and_for_the_engine():
     assert page.wait(Page.GO, 1, 5.0) and page.idle(Page.GO, 0, 0.001) == 1
     page[Page.STOP] = 1
     assert not page.wait(Page.DONE, 1, 60.0) and page.idle(Page.ARM, 0, 0.001) is None
+
+
+def test_who_waits_asleep_wakes_in_time():
+    page = Page(bytearray(PAGE))
+    threading.Timer(0.05, page.__setitem__, (Page.DONE, 1)).start()
+    assert page.wait(Page.DONE, 1, 5.0, 0.02) and not page.wait(Page.GO, 1, 0.02, 0.01)

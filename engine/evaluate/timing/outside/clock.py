@@ -39,6 +39,7 @@ READY_SECONDS, DONE_SECONDS = 20.0, 60.0
 DRAWN_BYTES = 512 << 20  # drawn at a time
 READ = 2  # calls of a batch whose results are read before the clock stops
 SLOWER, LATELY = 1.5, 5
+ASLEEP, SPIN = 0.6, 0.0005  # share of its expected time that a batch of more seconds is not watched
 
 
 @dataclass(frozen=True)
@@ -64,6 +65,7 @@ class Side:
         self.number = 0
         self.rests: list[Rest] = []
         self.spans: list[tuple[float, float, float]] = []  # of the batches since the last look
+        self.runs: deque[tuple[int, float]] = deque(maxlen=LATELY)  # the last batches: calls, seconds from go to done
 
     def result(self, at: int, offset: int) -> torch.Tensor:
         """The result number `at` of a call, at an offset in the block."""
@@ -72,6 +74,13 @@ class Side:
 
     def like_results(self) -> list[torch.Tensor]:
         return [torch.empty_like(self.result(at, self.plan.first_result)) for at in range(len(self.plan.outputs))]
+
+    def asleep(self, calls: int) -> float:
+        """Seconds after go for which a batch like the last ones need not be watched."""
+        if any(n != calls for n, _ in self.runs):
+            return 0.0
+        expected = ASLEEP * min((run for _, run in self.runs), default=0.0)
+        return expected if expected > SPIN else 0.0
 
     def rest(self, calls: int) -> Rest:
         """Between the measured numbers of calls, in proportion: copies take time for each."""
@@ -183,6 +192,7 @@ class Clock:
         if not self.plan.valid(calls):
             raise ValueError("the results of two calls overlap, or lie outside of the shared memory")
         self.sides[name].results = calls
+        self.sides[name].runs.clear()
         self.lately.clear()  # of another number of calls
 
     def about(self) -> dict[str, Any]:
@@ -271,9 +281,10 @@ class Clock:
         self._sync()
         go = now()
         page[Page.GO] = number
-        if not page.wait(Page.DONE, number, DONE_SECONDS):
+        if not page.wait(Page.DONE, number, DONE_SECONDS, side.asleep(calls)):
             raise Ended
         done = now()
+        side.runs.append((calls, done - go))
         chosen = self._choose(calls, len(copies), last)
         for call, copy in zip(chosen, copies, strict=True):
             for at, place in enumerate(copy):

@@ -124,9 +124,12 @@ class Page:
     def __setitem__(self, word: int, value: int) -> None:
         self._words[word] = value
 
-    def wait(self, word: int, value: int, seconds: float) -> bool:
-        """Spin until the word has the value: False after `seconds`, or if the engine stops."""
+    def wait(self, word: int, value: int, seconds: float, asleep: float = 0.0) -> bool:
+        """Spin until the word has the value: False after `seconds`, or if the engine stops. For the first `asleep`
+        seconds leave the core to others: who is waited for may share a physical one."""
         words, clock, end = self._words, time.perf_counter, time.perf_counter() + seconds
+        if asleep:
+            time.sleep(asleep)
         while words[word] != value:
             if words[self.STOP] or clock() > end:
                 return False
