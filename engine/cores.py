@@ -38,6 +38,12 @@ def others(cores: set[int]) -> set[int]:
     return cores - quiet
 
 
+def side_by_side(cores: Iterable[int]) -> list[int]:
+    """The cores in order, but that those of one physical core follow each other: a part of them shares few."""
+    every = set(cores)
+    return sorted(every, key=lambda core: (min(_same_physical(core) & every), core))
+
+
 def _same_physical(core: int) -> set[int]:
     """The logical cores of the physical one, by Linux: "0-1" or "0,8"."""
     try:

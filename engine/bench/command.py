@@ -50,7 +50,10 @@ def run(args: argparse.Namespace) -> bool:
     try:
         device = request.settings["device"]
         gpus = registry.gpu_names(device, args.gpus)
-        evaluators = [] if len(gpus) > 1 else registry.several(device, args.at_once, local_user=True)
+        evaluators = []
+        if len(gpus) == 1:
+            runner.trace_early(args.at_once)
+            evaluators = registry.several(device, args.at_once, local_user=True)
     except SessionRefused as e:
         raise Refused(f"{e.reason}; `--device modelled:h200` predicts the times of an H200 without a GPU") from None
     out = Path(args.json) if args.json else None

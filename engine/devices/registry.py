@@ -44,6 +44,8 @@ def several(wanted: str, at_once: int = 1, *, local_user: bool = False, share: i
     """`at_once` evaluators on one GPU, which share its lane, its memory and its workers, as sessions of the app do.
     `share`: processes that predict on this machine at a time. Raises SessionRefused."""
     first = get(wanted, local_user=local_user)
+    if first.kind == "measured":
+        first.machine.warm(many=at_once)
     many = [first, *(_another(first, local_user) for _ in range(at_once - 1))]
     if first.kind == "predicted" and len(many) * share > 1:
         room = Room(machine_bytes() // (2 * share))  # of this machine: no GPU holds their data

@@ -89,6 +89,7 @@ def test_both_threads_of_a_quiet_core_are_quiet(monkeypatch, tmp_path, text):
     every = {core for pair in pairs for core in pair}
     assert cores.others(every) == {core for pair in pairs[2:] for core in pair}
     assert cores.others(every - {pairs[0][1]}) == set(pairs[3]), "of the first, one is not this process's"
+    assert cores.side_by_side(every) == [core for pair in pairs for core in pair]
 
 
 def test_a_machine_that_does_not_say_which_threads_share_a_core_keeps_the_first_ones_quiet(monkeypatch, tmp_path):

@@ -60,6 +60,7 @@ def main() -> int:
     plain = begin["request"]
     plain |= {"folder": Path(plain["folder"]), "compiling": Compiling(**plain["compiling"])}
     request, at_once = Request(**plain), begin["at_once"]
+    runner.trace_early(at_once)
     evaluators = registry.several(request.settings["device"], at_once, local_user=True, share=begin["share"])
     work = Remote(begin["out"] and Path(begin["out"]), out, answers)
     work.send("about", about=runner.about(evaluators[0]))

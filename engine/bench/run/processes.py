@@ -25,6 +25,7 @@ from engine.bench.run import runner
 from engine.bench.run.crew import Crew
 from engine.bench.run.request import Request
 from engine.bench.run.results_file import ResultsFile
+from engine.cores import side_by_side
 from engine.devices.gpus import only
 
 POLL = 0.2  # seconds between two looks whether a silent process has ended
@@ -46,7 +47,7 @@ def run(
     line = Line(runner.todo(request, results, len(gpus) * at_once), results, of_all, say)
     begins = [
         {"request": _plain(request), "at_once": at_once, "cores": cores, "share": len(gpus), "out": out and str(out)}
-        for cores in parts(sorted(os.sched_getaffinity(0)), len(gpus))
+        for cores in parts(side_by_side(os.sched_getaffinity(0)), len(gpus))
     ]
     players, crew = [Player(line, gpu, begin) for gpu, begin in zip(gpus, begins, strict=True)], Crew()
     try:

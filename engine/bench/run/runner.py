@@ -10,6 +10,7 @@ several GPUs each GPU has a process that does this (engine.bench.run.processes).
 
 from __future__ import annotations
 
+import contextlib
 import threading
 import time
 from collections.abc import Callable, Sequence
@@ -23,6 +24,7 @@ from engine.bench.run.request import Request
 from engine.bench.run.results_file import ResultsFile
 from engine.bench.run.session_log import SessionLog
 from engine.build import toolchain
+from engine.devices import SessionRefused
 from engine.evaluate.evaluator import Evaluator
 from engine.session import events
 from engine.session import runner as sessions
@@ -84,6 +86,17 @@ def run(
     if late:
         say(stopped(request))
     return results
+
+
+def trace_early(at_once: int) -> None:
+    """Let what traces the first modules import PyTorch while the evaluators do, which takes as long."""
+    from engine.trace import warm
+
+    def work() -> None:
+        with contextlib.suppress(SessionRefused):  # the first session says it
+            warm(local_user=True, many=at_once)
+
+    threading.Thread(target=work, daemon=True, name="warm tracing").start()
 
 
 def stopped(request: Request) -> str:
