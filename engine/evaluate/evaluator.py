@@ -25,6 +25,7 @@ from dsl.lower import Source
 from engine.devices import NO_ROOM, Device, Problem, SessionRefused, TrialError
 from engine.evaluate.machine import Form, Loaded, Machine, Workbench
 from engine.evaluate.reference import compile_times
+from engine.evaluate.timing.outside.plan import free_bytes_wanted
 from engine.executors.room import Part
 from engine.session import events
 from sol.bounds import native_class, pytorch_class
@@ -143,6 +144,13 @@ class Evaluator(Device):
                     self._keeps = False
         finally:
             self._apart.release()
+
+    def clear_for(self, size: int) -> None:
+        """Let the other sessions give back all they can, if less than `size` bytes of the GPU are free: a raw kernel is
+        timed in batches as long as the free memory allows, and short ones are less steady. Call it with the lane."""
+        left = self.machine.room.left() if self.machine.room is not None else None
+        for other in self._others if left is not None and left < size else ():
+            other.trim(hard=True)
 
     def _with_room(self, work: Callable[[], T]) -> T:
         """The result of work with the GPU's lane. If other sessions leave it too little memory, they give back all they
@@ -279,7 +287,14 @@ class Evaluator(Device):
     def measure(self, candidate: Any, baseline: events.Baseline) -> events.TrialMeasured:
         """The time in alternation with the baseline, and the evidence of the run; or a prediction. Raises
         TrialError("measure")."""
-        return self._with_room(lambda: self._form(candidate).measure(candidate, baseline))
+
+        def work() -> events.TrialMeasured:
+            form = self._form(candidate)
+            if candidate.form == "kernel":
+                self.clear_for(free_bytes_wanted(self.problem.graph))
+            return form.measure(candidate, baseline)
+
+        return self._with_room(work)
 
     def compare(self, candidates: Sequence[Any], baseline: events.Baseline) -> list[events.TrialMeasured]:
         """Several validated programs and the baseline in turns, in one run. Raises TrialError("measure")."""

@@ -40,6 +40,11 @@ class Room:
         with self._lock:
             return max(0, self.total - self._used([part for part in self._line if part.inside]))
 
+    def left(self) -> int | None:
+        """Bytes of the GPU that nobody holds now; None if that cannot be read."""
+        now = self._in_use()
+        return None if now is None else max(0, self.total - now)
+
     def scarce(self) -> bool:
         """Return True if a session waits for memory, or if so much is in use that the next one might. What the sessions
         inside keep for their next turn is then worth less than its memory."""

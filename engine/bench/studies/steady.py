@@ -23,6 +23,7 @@ from statistics import median
 from typing import Any
 
 from engine import atomic_write
+from engine.evaluate.timing.outside.plan import free_bytes_wanted
 from engine.executors import Share
 from engine.executors.local import local
 
@@ -149,10 +150,13 @@ def prepare(case: Case) -> Ready:
     return Ready(case, v, process, measuring.Run(v.examiner, process, case.cls))
 
 
-def look(ready: Ready) -> Seen:
+def look(ready: Ready, evaluator: Any = None) -> Seen:
     """Load the kernel, time it twice in a row beside eager PyTorch, then let CUPTI record some batches. With the GPU's
-    lane, so that no session uses the GPU meanwhile."""
+    lane, so that no session uses the GPU meanwhile. `evaluator`: of the same GPU as the sessions', which make room as
+    they do for any raw kernel."""
     began = time.monotonic()
+    if evaluator is not None:
+        evaluator.clear_for(free_bytes_wanted(ready.verifier.graph))
     ready.run.prepare(ready.case.kernel, "python")
     two = [ready.run.time("eager") for _ in range(2)]
     last = two[-1]
@@ -194,17 +198,19 @@ def main(argv: list[str] | None = None) -> int:
     if not Path("/dev/nvidiactl").exists():
         print("error: there is no NVIDIA GPU here, and times are only taken on one", file=sys.stderr)
         return 2
+    from engine.devices import registry
     from engine.evaluate.timing import gpu_condition
 
     results = gpu_condition.about("python -m engine.bench.studies.steady --json steady.json", gpu_condition.read())
     results |= {"aims": {"spread": SPREAD, "over_cupti": AGREE, "from_ms": LONG_MS}, "results": []}
     results["load"] = args.load
     load = Load(args.load)
+    evaluator = registry.get("cuda", local_user=True) if args.load else None
     began, good = time.monotonic(), True
     for at in range(0, len(cases), AT_ONCE):
         if time.monotonic() - began > args.seconds:
             break
-        for name, seen in _batch(cases[at : at + AT_ONCE]):
+        for name, seen in _batch(cases[at : at + AT_ONCE], evaluator):
             good &= isinstance(seen, Seen) and not seen.faults
             results["results"].append(seen.to_json() if isinstance(seen, Seen) else {"name": name, "error": seen})
             print(line(seen) if isinstance(seen, Seen) else f"BAD {name}: {seen}", flush=True)
@@ -250,7 +256,7 @@ class Load:
             thread.join(30)
 
 
-def _batch(cases: list[Case]) -> list[tuple[str, Seen | str]]:
+def _batch(cases: list[Case], evaluator: Any) -> list[tuple[str, Seen | str]]:
     """Do all slow work in parallel, then one timing after the other, with the GPU to itself."""
     results: list[tuple[str, Seen | str]] = []
     ready: list[Ready] = []
@@ -264,7 +270,7 @@ def _batch(cases: list[Case]) -> list[tuple[str, Seen | str]]:
         for one in ready:
             try:
                 with lane.hold(lane.turn(LANE, Share(session="steady"))):
-                    results.append((one.case.name, look(one)))
+                    results.append((one.case.name, look(one, evaluator)))
             except Exception as e:
                 results.append((one.case.name, f"{type(e).__name__}: {e}"[:500]))
             one.close()

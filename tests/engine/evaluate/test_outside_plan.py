@@ -5,7 +5,19 @@ import threading
 
 import pytest
 
-from engine.evaluate.timing.outside.plan import LENGTH_MS, PAGE, SLOTS, WORKSPACE, Page, Plan, Results, slots
+from engine.evaluate.timing.outside.plan import (
+    ENOUGH_BYTES,
+    LENGTH_MS,
+    PAGE,
+    SHARE,
+    SLOTS,
+    WORKSPACE,
+    Page,
+    Plan,
+    Results,
+    free_bytes_wanted,
+    slots,
+)
 from tests.engine.graphs import linear
 
 GRAPH = linear(rows=64, k=32, n=16)
@@ -63,3 +75,12 @@ def test_who_waits_asleep_wakes_in_time():
     page = Page(bytearray(PAGE))
     threading.Timer(0.05, page.__setitem__, (Page.DONE, 1)).start()
     assert page.wait(Page.DONE, 1, 5.0, 0.02) and not page.wait(Page.GO, 1, 0.02, 0.01)
+
+
+def test_the_memory_that_is_wanted_holds_a_whole_batch_of_the_fastest_calls():
+    wanted = free_bytes_wanted(GRAPH)
+    assert slots(GRAPH, DRAWN, wanted, 0.0) == SLOTS > slots(GRAPH, DRAWN, wanted // 2, 0.0)
+
+
+def test_no_problem_wants_more_than_a_large_batch_takes():
+    assert free_bytes_wanted(linear(rows=1 << 15, k=1 << 15, n=1 << 15)) == int(ENOUGH_BYTES / SHARE)

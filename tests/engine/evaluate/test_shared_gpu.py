@@ -82,3 +82,12 @@ def test_work_that_runs_once_more_gives_back_what_it_kept(shared):
     first.workbench.programs.timing.compare = compare
     assert first.compare([], None) == [] and outcomes == []
     assert first.workbench.trimmed == [False, False] and second.workbench.trimmed == [True]
+
+
+def test_the_others_give_back_all_they_can_before_work_that_needs_more_than_is_free(shared):
+    (first, second, third), uses = shared
+    uses(40)
+    first.clear_for(60 * GB)
+    assert trims((first, second, third)) == [[], [], []]
+    first.clear_for(61 * GB)
+    assert trims((first, second, third)) == [[], [True], [True]]

@@ -21,7 +21,11 @@ SLOTS = 256  # calls of a batch at most
 LENGTH_MS = 6.0  # a batch takes about as long: a hundred times the jitter of a signal between two processes
 SHORTEST_MS = 0.003  # of a call, for the number of slots
 SHARE = 0.4  # of the GPU's free memory for both blocks and the judge's copy
-MOST_BYTES = 24 << 30
+MOST_BYTES, ENOUGH_BYTES = (
+    40 << 30,
+    24 << 30,
+)  # more is taken where it is free, but no session gives back its own for it
+FASTEST = 5e9  # bytes that a call moves in a ms at most, to tell how many calls may be wanted before any ran
 WORKSPACE = 256 << 20  # bytes for what a captured call takes beside its results
 SPARE = 1.3  # PyTorch's allocator rounds
 PAGE = 4096
@@ -89,6 +93,17 @@ def slots(graph: OpGraph, drawn: Sequence[str], free: int, shortest_ms: float) -
     room = (min(SHARE * free, MOST_BYTES) - 2 * WORKSPACE) / each
     wanted = ceil(LENGTH_MS / max(shortest_ms, SHORTEST_MS))
     return max(1, min(SLOTS, wanted, int(room)))
+
+
+def free_bytes_wanted(graph: OpGraph) -> int:
+    """Of a GPU's memory, so that batches of any kernel for this problem can be as long as they should be, or take
+    ENOUGH_BYTES."""
+    drawn = [n for n, tensor in graph.tensors.items() if tensor.kind in ("input", "parameter")]
+    one = Plan.of(graph, drawn, 1)
+    moved = one.stride + sum(o.bytes for o in one.outputs)
+    many = slots(graph, drawn, 1 << 62, moved / FASTEST)
+    each = 3 * one.stride + 2 * SPARE * sum(aligned(o.bytes) for o in one.outputs)
+    return int(min(ENOUGH_BYTES, many * each + 2 * WORKSPACE) / SHARE)
 
 
 class Results:
