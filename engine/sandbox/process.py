@@ -204,8 +204,8 @@ class Sandbox:
 
     def to_all_cores(self, quiet: bool = True) -> None:
         """It is timed from now on (engine.cores); without `quiet`, it leaves the quiet cores."""
-        if self.alive:
-            cores.everywhere(tree.descendants(self._process.pid, self._uid), quiet)
+        if self.alive:  # with a GPU's lane, so a recent table is better than reading a new one
+            cores.everywhere(tree.glance(self._process.pid, self._uid, tree.RECENT)[0], quiet)
 
     @property
     def alive(self) -> bool:

@@ -32,6 +32,9 @@ def descendants(pid: int, uid: int | None = None) -> list[int]:
     return _members(processes.table(), pid, uid)
 
 
+RECENT = 0.5  # seconds for which a table of all processes is new enough to tell which are of one
+
+
 def glance(pid: int, uid: int | None, age: float) -> tuple[list[int], int, int]:
     """(the descendants, their resident bytes with mapped files, number of threads) as they were `age` seconds ago or a
     little earlier, so that those who look at many sandboxes again and again share one reading of /proc."""

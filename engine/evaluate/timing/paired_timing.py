@@ -25,7 +25,7 @@ BASELINE_SAMPLES = 15
 SLOW_MS, SLOW_PAIRS = 10.0, 5  # a slow baseline is alternated with the one beside it only this often
 WARM_UP, PAIRS, MOST_PAIRS = 3, 15, 31
 QUICK_WARM_UP, QUICK_PAIRS = 1, 3
-LOOK = 4  # pairs between two computations of the interval, which takes 20 ms
+LOOK = 4  # pairs between two computations of the interval
 WIDE = 0.04  # an interval of the ratio wider than this requires more pairs
 Sample = tuple[float, float]  # ms of one call: on the device without the events' own time, and on the host
 
