@@ -19,7 +19,7 @@ def verifier():
 
 @pytest.fixture(autouse=True)
 def few(monkeypatch):
-    for name, value in {"PILOTS": 1, "PAIRS": 5, "MOST_PAIRS": 5}.items():
+    for name, value in {"PILOTS": 1, "HALF": 3, "MOST_HALF": 3}.items():
         monkeypatch.setattr(measuring, name, value)
     monkeypatch.setattr(measuring, "steady", lambda take, samples: (take(), []))
 

@@ -11,6 +11,7 @@ from engine.evaluate.integrity.measuring import measure
 from engine.evaluate.integrity.process.candidate import CandidateEnded
 from engine.evaluate.integrity.verify import Verifier
 from engine.evaluate.timing import gpu_condition
+from engine.evaluate.timing.outside import sides
 from engine.session import events, trial
 from sol.bounds import t_sol
 from sol.hardware import load
@@ -72,7 +73,7 @@ def verifier():
 @pytest.fixture(autouse=True)
 def few(monkeypatch):
     """Few batches: what is tested is not how exact a median is."""
-    for name, value in {"PILOTS": 1, "PAIRS": 5, "MOST_PAIRS": 5}.items():
+    for name, value in {"PILOTS": 1, "HALF": 3, "MOST_HALF": 3}.items():
         monkeypatch.setattr(measuring, name, value)
     monkeypatch.setattr(measuring, "steady", lambda take, samples: (take(), []))
 
@@ -91,6 +92,13 @@ def test_an_honest_kernel_takes_what_it_takes(verifier):
     assert one.looked_at == 4 and one.mode == "calls" and one.calls >= 2
     assert "call_times" in {f.code for f in one.findings}, "without a graph it is a time of calls, and says so"
     assert one.baseline_cls == "f32" and one.ratio < 1
+
+
+def test_both_halves_of_a_run_have_as_many_batches_and_the_second_is_prepared_anew(verifier, monkeypatch):
+    opens, real = [], sides.Sides.open
+    monkeypatch.setattr(sides.Sides, "open", lambda self, *a: opens.append(a) or real(self, *a))
+    one = timed(verifier)
+    assert len(one.sample) == 2 * measuring.HALF and opens[-1] == (*opens[-2][:2], "calls")
 
 
 @pytest.mark.parametrize(
