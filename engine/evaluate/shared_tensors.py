@@ -67,7 +67,9 @@ def layout(tensors: dict[str, tuple[tuple[int, ...], str]]) -> tuple[dict[str, S
 
 
 def tensor_at(memory: Any, slot: Slot) -> Any:
-    """A torch tensor that is a view of the slot (no copy)."""
+    """A torch tensor that is a view of the slot (no copy). `memory`: a map, or a shared_memory.Block."""
+    if hasattr(memory, "tensor"):
+        return memory.tensor(slot)
     import torch
 
     from engine.evaluate.correctness.inputs import torch_dtype

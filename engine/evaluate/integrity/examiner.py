@@ -21,6 +21,8 @@ from engine.evaluate.integrity.texts.reading import TextReader
 from engine.evaluate.reference.module_process import Outputs, Reference, rows_for
 from engine.sandbox import Sandbox
 
+SHARES = ("cuda",)  # devices whose memory the judge and a candidate share; on a CPU they share the host's anyway
+
 
 class Examiner:
     """One module, any number of candidates. Not for several threads.
@@ -75,9 +77,16 @@ class Examiner:
 
     def candidate(self, kind: str, text: str = "") -> Candidate:
         """A process for one text, with nothing of it loaded yet; where the text is known, with the slow modules that it
-        imports. Raises CandidateEnded."""
-        return Candidate(
+        imports. Raises CandidateEnded, JudgeLost."""
+        candidate = Candidate(
             self.layout, self.reference, kind, box=self.box() if self.box is not None else None,
             local_user=self.local_user, memory_bytes=self.memory_bytes, cancelled=self.cancelled,
             arch=self.judge.ask("arch")["arch"] if kind == "cuda" else "", late=late(text, kind),
         )  # fmt: skip
+        try:
+            if self.device in SHARES:
+                candidate.share(self.judge)
+        except BaseException:
+            candidate.close()
+            raise
+        return candidate

@@ -11,15 +11,16 @@ import itertools
 import os
 import re
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from engine import sandbox
 from engine.build.cache import Cache
 from engine.evaluate.integrity.process import compiler, outside, own_builds, raw_builds
+from engine.evaluate.integrity.process.judge import BLOCK, Judge
 from engine.evaluate.integrity.process.outside import Sight
 from engine.evaluate.reference.module_process import Reference
-from engine.evaluate.shared_tensors import Region, Slot, layout
+from engine.evaluate.shared_tensors import Region, Slot, aligned, layout
 from engine.sandbox.process import Sandbox, SandboxEnded, default_memory
 from sol.graph import OpGraph
 
@@ -32,6 +33,7 @@ LATE = {
     "triton": ("triton", "triton.language"),
 }
 SHARED = 4 << 20  # bytes of memory of a child that serves several problems
+SHARE_SECONDS = 30.0
 GUARD = 4096  # bytes of pattern before and after each tensor that a candidate reads
 STATE = ("parameter", "buffer", "constant")
 
@@ -86,6 +88,11 @@ class Layout:
         out, out_size = layout({**results, **late})
         return Layout(slots, size, out, out_size)
 
+    @property
+    def shared_size(self) -> int:
+        """Bytes of a block for both."""
+        return aligned(self.own_size) + self.result_size
+
 
 class Candidate:
     """One text in one confined process. `box`: a child that serves several texts of one person, by copies of itself
@@ -101,6 +108,7 @@ class Candidate:
         self.local_user, self.arch = local_user, arch
         self.device = reference.device
         self.built: raw_builds.Library | None = None
+        self.shared = False  # its memory is a block of the judge's
         self._key = ""  # of the text, for its builds
         self._forked = box is not None
         self.cancelled = cancelled
@@ -120,11 +128,39 @@ class Candidate:
         except SandboxEnded as e:
             raise CandidateEnded(_code(e.code), e.reason, lost=True) from None
 
+    def share(self, judge: Judge) -> None:
+        """Let the judge and the process, before it has loaded the text, share memory of the GPU instead of the host's:
+        all values of each round cross it four times. Where that cannot be, they stay on the host. Raises JudgeLost,
+        CandidateEnded."""
+        if "not_shared" in judge.ask("share", size=self.where.shared_size):
+            return
+        fd = judge.descriptor()
+        try:
+            self.box.door.give(fd)
+            self.ask(
+                "share", SHARE_SECONDS, inside=self.box.door.inside, size=self.where.shared_size, device=self.device
+            )
+            self.shared = True
+        except CandidateEnded as e:  # nothing of the text ran
+            judge.ask("unshare")
+            if e.lost:
+                raise CandidateEnded("slow_start", e.reason, lost=True) from None
+        except OSError:
+            judge.ask("unshare")
+        finally:
+            os.close(fd)
+
     def region(self, name: str) -> dict:
         """The description of `own` or `result` for the judge."""
-        slots = self.where.own if name == "own" else self.where.result
         size = self.where.own_size if name == "own" else self.where.result_size
-        return Region(f"/proc/{os.getpid()}/fd/{self.box.region_fd(name)}", size, slots).to_json()
+        path = BLOCK if self.shared else f"/proc/{os.getpid()}/fd/{self.box.region_fd(name)}"
+        return Region(path, size, self.slots(name)).to_json()
+
+    def slots(self, name: str) -> dict[str, Slot]:
+        """The tensors of `own` or `result`; in a shared block `result` lies behind `own`."""
+        slots = self.where.own if name == "own" else self.where.result
+        first = aligned(self.where.own_size) if self.shared and name == "result" else 0
+        return {n: replace(s, offset=first + s.offset) for n, s in slots.items()}
 
     def look(self) -> Sight:
         """Its processes from outside, now."""
@@ -157,9 +193,9 @@ class Candidate:
             "state": [{"name": t.name, "path": t.path, "kind": t.kind} for t in state if t.kind != "constant"],
             "outputs": list(graph.outputs), "small": self.where.own_size + self.where.result_size < 8 << 20,
             "own_fd": self.box.region_fd("own"), "own_size": self.where.own_size,
-            "own_slots": {n: vars(s) for n, s in self.where.own.items()},
+            "own_slots": {n: vars(s) for n, s in self.slots("own").items()}, "shared": self.shared,
             "result_fd": self.box.region_fd("result"), "result_size": self.where.result_size,
-            "result_slots": {n: vars(s) for n, s in self.where.result.items()},
+            "result_slots": {n: vars(s) for n, s in self.slots("result").items()},
         }  # fmt: skip
         return self._ask(message, timeout)
 

@@ -14,13 +14,14 @@ import time
 from functools import partial
 from typing import Any
 
+from engine.evaluate import shared_memory
 from engine.evaluate.candidate.guarded_outputs import Guarded
 from engine.evaluate.integrity.process import own_builds
 from engine.evaluate.integrity.process.entries import LAUNCHES, PRODUCTS, Entries
 from engine.evaluate.integrity.process.loading import Loaded, load_cuda, load_python
 from engine.evaluate.integrity.process.timed_calls import TimedCalls
-from engine.evaluate.integrity.process.tracing import Native, OpLog, Snapshot, extra_keys, settle_handlers
-from engine.evaluate.shared_memory import NotShared
+from engine.evaluate.integrity.process.tracing import Native, OpLog, Snapshot, children, extra_keys, settle_handlers
+from engine.evaluate.shared_memory import Block, NotShared
 from engine.evaluate.shared_tensors import Slot, tensor_at
 from engine.sandbox.watch import Watch
 from engine.trace.child import stage
@@ -31,6 +32,7 @@ HELD = 32  # results of a burst that are stored until the judge has chosen among
 LATE_SECONDS = 0.03
 MAY_START = ("subprocess.Popen", "os.posix_spawn", "os.exec")  # compilers
 _candidate: Held | None = None
+_block: Block | None = None  # that the judge shares with this process, before a text is loaded
 _timed = TimedCalls()
 _watch: Watch | None = None
 
@@ -41,8 +43,11 @@ def serve(message: dict) -> dict:
 
 
 def _answer(message: dict) -> dict:
-    global _candidate, _watch
+    global _block, _candidate, _watch
     try:
+        if message["do"] == "share" and _candidate is None:
+            _block = shared_memory.through(**message["with"])
+            return {"ok": {}}
         if message["do"] == "open":
             _candidate = None
             if _watch is None:
@@ -84,11 +89,12 @@ class Held:
         self.slots = {n: Slot.from_json(s) for n, s in message["own_slots"].items()}
         self.results = {n: Slot.from_json(s) for n, s in message["result_slots"].items()}
         self.outputs = message["outputs"]
-        self.own_map = mmap.mmap(message["own_fd"], message["own_size"])
-        self.result_map = mmap.mmap(message["result_fd"], message["result_size"])
+        shared = _block if message.get("shared") else None
+        self.own_map = shared or mmap.mmap(message["own_fd"], message["own_size"])
+        self.result_map = shared or mmap.mmap(message["result_fd"], message["result_size"])
         self.views = {n: tensor_at(self.own_map, s) for n, s in self.slots.items()}
         # On a CPU the candidate computes on the judge's own memory; on a GPU on buffers with fixed addresses.
-        self.tensors = self.views if self.device == "cpu" else {n: v.to(self.device) for n, v in self.views.items()}
+        self.tensors = self.views if self.device == "cpu" else self._copies()
         self.previous: list[Any] = []
         self.burst: list[list[Any]] = []
         self.sets: list[dict[str, Any]] = []
@@ -111,6 +117,9 @@ class Held:
         self.native.watch_cute()
         self.loaded.attach(self.state, self.tensors, self.torch, self.order)
 
+    def _copies(self) -> dict[str, Any]:
+        return {n: v.to(self.device, copy=True) for n, v in self.views.items()}
+
     # ---- calls ----
 
     def _arguments(self, rows: int | None, shapes: dict[str, list[int]]) -> list[Any]:
@@ -131,6 +140,7 @@ class Held:
             for name, view in self.views.items():
                 self.tensors[name].copy_(view)
         self.loaded.refresh(self.tensors)
+        self._sync()
 
     def _poison_allocator(self) -> None:
         """Fill free memory of the results' sizes with NaN, so that unwritten returned memory holds NaN."""
@@ -230,6 +240,7 @@ class Held:
         if self.device != "cpu":
             for name, view in self.views.items():
                 view.copy_(self.tensors[name])  # the judge looks whether an input was written
+            self._sync()
         self.loaded.give_back(self.tensors)
         if self.guarded:
             reply["intact"] = all(g.intact() for g in self.guarded)
@@ -270,12 +281,14 @@ class Held:
                 continue  # the judge sees in `results` that this cannot be compared
             place = tensor_at(self.result_map, slot)
             copy(place.flatten()[: x.numel()].view(x.shape), x.detach())
+        self._wait_for_the_current_stream()
 
     # ---- calls as during timing ----
 
     def do_keep(self) -> dict:
         """Keep the values in the region as one more set of a burst, in the memory that the candidate will read."""
-        self.sets.append({n: v.to(self.device, copy=True) for n, v in self.views.items()})
+        self.sets.append(self._copies())
+        self._sync()
         return {"sets": len(self.sets)}
 
     def do_lay(self, turns: list[int]) -> dict:
@@ -350,7 +363,7 @@ class Held:
         return {
             "patched": self.snapshot.changed(),
             "threads": max(0, threading.active_count() - self.threads),
-            "children": _children(),
+            "children": children(),
             "blocked": [b.reason for b in _watch.seen] if _watch else [],
         }
 
@@ -381,12 +394,3 @@ def _span(x: Any) -> tuple[int, int]:
 
 def _overlap(a: tuple[int, int], b: tuple[int, int]) -> bool:
     return a[0] < b[1] and b[0] < a[1]
-
-
-def _children() -> int:
-    """Live processes that this one started."""
-    try:
-        with open(f"/proc/self/task/{os.getpid()}/children") as f:
-            return len(f.read().split())
-    except OSError:
-        return 0

@@ -16,6 +16,7 @@ from engine.jsonprocess import JsonProcess, WorkerLost, python_path
 from sol.graph import OpGraph
 
 SECONDS = 120.0
+BLOCK = "block"  # the path of a region in the memory that the judge shares with a candidate
 
 
 class JudgeLost(Exception):

@@ -11,25 +11,29 @@ from __future__ import annotations
 import argparse
 import hashlib
 import mmap
+import os
 from collections.abc import Callable, Iterator
 from functools import partial
 from typing import Any
 
 import torch
 
-from engine import jsonprocess
-from engine.evaluate import shared_tensors
+from engine import door, jsonprocess
+from engine.evaluate import shared_memory, shared_tensors
 from engine.evaluate.candidate.guarded_outputs import PATTERN, same_bits, unwritten
 from engine.evaluate.correctness import inputs as data
 from engine.evaluate.correctness import tolerance
 from engine.evaluate.correctness.operands import parts_by_rows
 from engine.evaluate.correctness.tolerance import Comparing, compare_in_parts, finite
 from engine.evaluate.integrity.process import judge_clock
+from engine.evaluate.integrity.process.judge import BLOCK
 from engine.evaluate.shared_tensors import Region, tensor_at
 from sol.graph import OpGraph
 
 BLOCKS = 16
 SAMPLES = 4096
+SHARED_BYTES = 4 << 30  # of the GPU's memory at most that a candidate and the judge share, ...
+SHARE = 0.1  # ... and of its free memory
 
 
 class Judge:
@@ -41,7 +45,8 @@ class Judge:
         self.own: dict[str, torch.Tensor] = {}
         self.values: dict[str, torch.Tensor] = {}
         self.prints: list[tuple[str, str, str]] = []  # (key of the values, print of the result, print of the right one)
-        self.maps: dict[str, mmap.mmap] = {}
+        self.maps: dict[tuple[str, int], mmap.mmap] = {}  # by path and inode
+        self.block: shared_memory.Block | None = None  # that the candidate and the judge share
         self.references: dict[str, dict[str, torch.Tensor]] = {}
 
     def open(self, request: dict) -> dict:
@@ -53,7 +58,7 @@ class Judge:
 
     def forget(self, request: dict) -> dict:
         """Free the memory of the problem."""
-        self.graph, self.own, self.values = None, {}, {}
+        self.graph, self.own, self.values, self.block = None, {}, {}, None
         self.fresh({})
         if self.device == "cuda":
             torch.cuda.empty_cache()
@@ -87,11 +92,58 @@ class Judge:
         self.references[request["key"]] = shared_tensors.read(Region.from_json(request["reference"]))
         return {}
 
+    def share(self, request: dict) -> dict:
+        """Zeroed memory of `size` bytes for the next candidate, so that values need not cross the host; its descriptor
+        goes through the door. {not_shared: why} if the candidate's memory stays on the host."""
+        self.block = None
+        size = request["size"]
+        most = SHARED_BYTES
+        if self.device == "cuda":
+            torch.cuda.empty_cache()
+            most = min(most, int(SHARE * torch.cuda.mem_get_info()[0]))
+        if size > most:
+            return {"not_shared": f"it is larger than {most} bytes"}
+        try:
+            block = shared_memory.create(size, self.device)
+            with shared_memory.door() as way:
+                door.give(way, block.fd, shared_memory.SECONDS)
+            block.shared()
+            block.bytes().zero_()
+        except (OSError, torch.OutOfMemoryError) as e:  # NotShared, too
+            return {"not_shared": str(e)[:200]}
+        self._settle()
+        self.block = block
+        return {}
+
+    def unshare(self, request: dict) -> dict:
+        """Free that memory: the candidate's process could not take it."""
+        self.block = None
+        return {}
+
     def _map(self, region: Region) -> Any:
-        if region.path not in self.maps:
+        """The memory of a region. A descriptor's number may be used again, for another file."""
+        if region.path == BLOCK:
+            if self.block is None:
+                raise ValueError("the memory that a candidate shared is lost")
+            return self.block
+        key = (region.path, os.stat(region.path).st_ino)
+        if key not in self.maps:
             with open(region.path, "r+b") as f:
-                self.maps[region.path] = mmap.mmap(f.fileno(), region.size)
-        return self.maps[region.path]
+                self.maps[key] = mmap.mmap(f.fileno(), region.size)
+        return self.maps[key]
+
+    def _settle(self) -> None:
+        """Wait until what this process wrote is there for other processes."""
+        if self.device == "cuda":
+            torch.cuda.synchronize()
+
+    def _right(self, request: dict) -> dict[str, torch.Tensor]:
+        """Copies of the correct results, where they are compared."""
+        region = Region.from_json(request["reference"])
+        if region.path == BLOCK:
+            raise ValueError("a candidate can write where the correct results should lie")
+        memory = self._map(region)
+        return {n: tensor_at(memory, slot).to(self.device, copy=True) for n, slot in region.tensors.items()}
 
     def draw(self, request: dict) -> dict:
         """Write the values of (family, seed, rows) into the candidate's memory. {shapes} of shortened tensors."""
@@ -115,6 +167,7 @@ class Judge:
             else:
                 value = values[name].contiguous()
                 place.flatten()[: value.numel()].copy_(value.flatten())
+        self._settle()
         self.values = values
         return {"shapes": shapes}
 
@@ -136,7 +189,7 @@ class Judge:
     def results(self, request: dict) -> dict:
         """Compare each result with the correct one: see `compare`. `key` names the values that it was computed from."""
         stored = self.references.get(request.get("held", ""))
-        right = stored if stored is not None else shared_tensors.read(Region.from_json(request["reference"]))
+        right = stored if stored is not None else self._right(request)
         region = Region.from_json(request["result"])
         memory, comparisons = self._map(region), []
         for name in self.graph.outputs:
@@ -257,7 +310,7 @@ def _along_axes(out: torch.Tensor, correct: torch.Tensor) -> list[tuple[torch.Te
     return sums
 
 
-REQUESTS = ("overhead", "arch", "open", "forget", "fresh", "draw", "look", "results", "hold")
+REQUESTS = ("overhead", "arch", "open", "forget", "fresh", "share", "unshare", "draw", "look", "results", "hold")
 
 
 def handlers(device: str) -> dict[str, Callable[[dict], dict]]:
