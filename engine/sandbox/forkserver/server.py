@@ -5,6 +5,9 @@ its descriptors. The server runs no pasted text and has an empty environment, so
 one thread: a lock that another thread held at the fork would stay locked for ever. Threads that wait for a file, as
 those of CUDA's driver do, hold none: torch asks the driver whether there is a GPU even where none is visible.
 
+What its forks would all do slowly for the first time, a copy of the server does beforehand: `before_forks` of the
+modules that it has loaded. Then the copy serves instead. Whatever goes wrong there, the server itself goes on.
+
 Each fork joins the sandbox of its order, drops all privileges and forks once more. That second fork has a process id
 inside, and becomes engine.sandbox.child. The first one becomes a small program that waits for it, writes its id and
 later its exit status to the report of the order, and then lets the sandbox end.
@@ -14,14 +17,17 @@ from __future__ import annotations
 
 import contextlib
 import fcntl
+import gc
 import importlib
 import json
 import os
 import random
+import select
 import signal
 import socket
 import sys
 import tempfile
+from collections.abc import Callable
 
 from engine import start
 from engine.sandbox import child, confine
@@ -42,7 +48,10 @@ def main() -> None:
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # nobody waits for the forks
     os.environ["OPENBLAS_NUM_THREADS"] = "1"  # others of its threads would be missing in the forks
     _unlimited()
+    copy: int | None = None  # where the copy that prepares itself says that it serves; -1: there is none
     while True:
+        if copy is not None and copy >= 0 and copy in select.select([way, copy], [], [])[0]:
+            copy = _replaced(copy)
         data, fds, _, _ = socket.recv_fds(way, ORDER, DESCRIPTORS)
         if not data:
             os._exit(0)  # at once: torch's own libraries report what nobody freed
@@ -59,6 +68,58 @@ def main() -> None:
             _serve(order, named)
         for fd in fds:
             os.close(fd)
+        if copy is None and (works := _before_forks(order["preload"])):
+            copy = _copied(works)
+
+
+def _before_forks(preload: list[str]) -> list[Callable[[], object]]:
+    modules = [sys.modules[name] for name in preload if name in sys.modules]
+    return [module.before_forks for module in modules if hasattr(module, "before_forks")]
+
+
+def _copied(works: list[Callable[[], object]]) -> int:
+    """Let a copy of this server do these works. Returns the pipe over which it says that it serves from now on; in the
+    copy, once it can serve, -1."""
+    reader, writer = os.pipe()
+    if os.fork():
+        os.close(writer)
+        return reader
+    os.close(reader)
+    signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+    try:
+        before = _gpu_files()
+        with start.importing():
+            for work in works:
+                work()
+            gc.collect()
+        start.may_fork()
+        if opened := _gpu_files() - before:
+            raise RuntimeError(f"it has started CUDA ({', '.join(sorted(opened))})")
+    except BaseException as e:
+        print(f"forks of the sandbox's server are not prepared: {type(e).__name__}: {e}", file=sys.stderr, flush=True)
+        os._exit(1)
+    signal.signal(signal.SIGCHLD, signal.SIG_IGN)
+    os.write(writer, b"1")  # and closed when this copy ends
+    return -1
+
+
+def _replaced(reader: int) -> int:
+    """The copy that serves instead ends when the engine does, and this process with it. Returns -1 if it could not be
+    prepared."""
+    if os.read(reader, 1):
+        os.read(reader, 1)
+        os._exit(0)
+    os.close(reader)
+    return -1
+
+
+def _gpu_files() -> set[str]:
+    """The devices of NVIDIA that this process has open."""
+    files = set()
+    for fd in os.listdir("/proc/self/fd"):
+        with contextlib.suppress(OSError):
+            files.add(os.readlink(f"/proc/self/fd/{fd}"))
+    return {name for name in files if name.startswith("/dev/nvidia")}
 
 
 def _unlimited() -> None:
