@@ -13,7 +13,7 @@ from engine.trace import PRELOAD
     [
         ("import torch\n", []),
         ("import cutlass.cute as cute\n", ["cutlass"]),
-        ("def f():\n    from quack.gemm import g\n", ["cutlass", "quack"]),
+        ("def f():\n    from quack.gemm import g\n", ["cutlass", "engine", "quack"]),
         ("import triton\nimport triton.language as tl\n", ["triton"]),
         ("# import cutlass\nx = 'quack'\n", []),
     ],

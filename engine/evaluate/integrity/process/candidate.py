@@ -28,7 +28,13 @@ PRELOAD = ("torch", "engine.evaluate.integrity.process.candidate_main")
 # What a text imports, and the modules that its process loads before it is needed; CuTe DSL and quack take seconds.
 LATE = {
     "cutlass": ("tvm_ffi", "cutlass.cute"),
-    "quack": ("tvm_ffi", "cutlass.cute", "quack.gemm_runtime.host", "quack.epilogue.frontend"),
+    "quack": (
+        "tvm_ffi",
+        "cutlass.cute",
+        "quack.gemm_runtime.host",
+        "quack.epilogue.frontend",
+        "engine.build.cute_rehearsal",
+    ),
     "flash_attn": ("flash_attn.cute.flash_fwd_sm90",),
     "triton": ("triton", "triton.language"),
 }
