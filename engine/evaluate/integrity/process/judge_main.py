@@ -89,7 +89,7 @@ class Judge:
     def hold(self, request: dict) -> dict:
         """Keep the correct results for the values of `key`, because the reference's memory holds one answer at a
         time."""
-        self.references[request["key"]] = shared_tensors.read(Region.from_json(request["reference"]))
+        self.references[request["key"]] = self._right(request)
         return {}
 
     def share(self, request: dict) -> dict:
@@ -188,8 +188,7 @@ class Judge:
 
     def results(self, request: dict) -> dict:
         """Compare each result with the correct one: see `compare`. `key` names the values that it was computed from."""
-        stored = self.references.get(request.get("held", ""))
-        right = stored if stored is not None else self._right(request)
+        right = self.references[request["held"]] if request.get("held") else self._right(request)
         region = Region.from_json(request["result"])
         memory, comparisons = self._map(region), []
         for name in self.graph.outputs:
