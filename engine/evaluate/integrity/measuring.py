@@ -120,6 +120,9 @@ class Run:
         self.limit = clocks.limit_ms(self.examiner.graph, gpu, self.cls)
         self.sides = Sides(self.examiner.judge, self.c, self.examiner.reference, self.limit or 0.0)
         self.sides.rest()
+        if {n for n in self.c.where.own if not n.startswith("guard:")} - set(self.sides.plan.inputs):
+            # Buffers and integers have the module's values; the others are drawn for each call.
+            self.examiner.judge.ask("draw", family="own", seed=0, rows=None, region=self.c.region("own"))
         self.c.open(source, OPEN_SECONDS[kind], entry, builds)
 
     def time(self, baseline: str) -> Timed:
