@@ -34,6 +34,7 @@ os._exit(0)  # its libraries report what nobody freed
 
 def test_it_compiles_a_product_and_leaves_a_process_that_can_be_forked(tmp_path):
     env = {"PYTHONPATH": ":".join(filter(None, sys.path)), "HOME": str(tmp_path), **start.UNASKED}
+    env["OPENBLAS_NUM_THREADS"] = "1"  # as in a fork server
     done = subprocess.run(
         [sys.executable, "-c", REHEARSES], env=env, cwd=tmp_path, capture_output=True, text=True, timeout=300
     )
