@@ -38,11 +38,11 @@ from engine.evaluate.timing.outside.sides import NotTimed, Opened, Sides
 from engine.evaluate.timing.samples import interval, paired_ratio
 from engine.evaluate.timing.steadiness import steady
 
-PILOTS, HALF, MOST_HALF, LOOK = 3, 6, 32, 4
+PILOTS, PARTS, LEAST, MOST, LOOK = 3, 3, 4, 21, 4
 OPENED, ENOUGH = 2, 1.25  # a batch is made longer at most so often, and only where it becomes so many times as long
 CALL_PAIRS = 5  # for the call times beside the times of graphs
 NARROW = 0.01  # width of the interval, as a share of the ratio, below which no more pairs are taken
-SECONDS = 0.75  # after which no pair of a half is taken beyond HALF
+SECONDS = 0.5  # after which no pair of a part is taken beyond LEAST
 CALL_SECONDS = 60.0
 NOTHING_MS = 1e-6
 METHODS = {
@@ -183,13 +183,16 @@ class Run:
         return opened
 
     def _pairs(self, baseline: str, opened: Opened) -> list[tuple[float, float]]:
-        """(ms of PyTorch, of the candidate) in two halves with graphs of their own: the same calls, captured again, may
-        take 1% more or less until they are captured again, which no number of batches shows."""
-        first = self._half(HALF, MOST_HALF)
-        self.sides.open(baseline, opened.calls, opened.mode)
-        return [*first, *self._half(len(first), len(first))]
+        """(ms of PyTorch, of the candidate) in equal parts with graphs of their own: the same calls, captured again,
+        may take 1% more or less until they are captured again, which no number of batches shows."""
+        pairs = self._part(LEAST, MOST)
+        many = len(pairs)
+        for _ in range(PARTS - 1):
+            self.sides.open(baseline, opened.calls, opened.mode)
+            pairs += self._part(many, many)
+        return pairs
 
-    def _half(self, least: int, most: int) -> list[tuple[float, float]]:
+    def _part(self, least: int, most: int) -> list[tuple[float, float]]:
         ratio = low = high = 0.0
         pairs: list[tuple[float, float]] = []
         with self.sides.serving():

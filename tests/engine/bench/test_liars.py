@@ -19,7 +19,7 @@ def verifier():
 
 @pytest.fixture(autouse=True)
 def few(monkeypatch):
-    for name, value in {"PILOTS": 1, "HALF": 3, "MOST_HALF": 3}.items():
+    for name, value in {"PILOTS": 1, "PARTS": 2, "LEAST": 3, "MOST": 3}.items():
         monkeypatch.setattr(measuring, name, value)
     monkeypatch.setattr(measuring, "steady", lambda take, samples: (take(), []))
 

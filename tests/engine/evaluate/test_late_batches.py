@@ -53,7 +53,7 @@ def test_only_the_last_batches_count_and_none_of_another_length(clock):
         clock.lately.append((BEFORE, AFTER))
     assert late(clock, after=1.2 * AFTER) == pytest.approx(0.2 * AFTER)
     clock.lately.append((1.2 * BEFORE, 1.2 * AFTER))
-    clock.lay("ours", [])
+    clock.lay([])
     assert late(clock, after=1.2 * AFTER) == pytest.approx(0.2 * AFTER)
 
 
@@ -64,3 +64,11 @@ def test_a_batch_is_watched_from_the_start_until_others_of_its_length_told_how_l
     assert side.asleep(2) == pytest.approx(0.6 * 0.006) and side.asleep(3) == 0
     side.runs.append((2, 0.0001))
     assert side.asleep(2) == 0, "too short to sleep"
+
+
+def test_as_much_is_read_of_the_baseline_wherever_its_results_lie(clock):
+    plan = clock.plan
+    at = plan.first_result + (1 << 20)
+    clock.lay([[at], [at + plan.outputs[0].bytes]])
+    theirs = clock.sides["theirs"].results
+    assert clock.sides["ours"].results[0] == [at] and len(theirs) == 2 and plan.valid(theirs)

@@ -73,7 +73,7 @@ def verifier():
 @pytest.fixture(autouse=True)
 def few(monkeypatch):
     """Few batches: what is tested is not how exact a median is."""
-    for name, value in {"PILOTS": 1, "HALF": 3, "MOST_HALF": 3}.items():
+    for name, value in {"PILOTS": 1, "PARTS": 2, "LEAST": 3, "MOST": 3}.items():
         monkeypatch.setattr(measuring, name, value)
     monkeypatch.setattr(measuring, "steady", lambda take, samples: (take(), []))
 
@@ -94,11 +94,11 @@ def test_an_honest_kernel_takes_what_it_takes(verifier):
     assert one.baseline_cls == "f32" and one.ratio < 1
 
 
-def test_both_halves_of_a_run_have_as_many_batches_and_the_second_is_prepared_anew(verifier, monkeypatch):
+def test_the_parts_of_a_run_have_as_many_batches_and_each_is_prepared_anew(verifier, monkeypatch):
     opens, real = [], sides.Sides.open
     monkeypatch.setattr(sides.Sides, "open", lambda self, *a: opens.append(a) or real(self, *a))
     one = timed(verifier)
-    assert len(one.sample) == 2 * measuring.HALF and opens[-1] == (*opens[-2][:2], "calls")
+    assert len(one.sample) == measuring.PARTS * measuring.LEAST and opens[-1] == (*opens[-2][:2], "calls")
 
 
 @pytest.mark.parametrize(

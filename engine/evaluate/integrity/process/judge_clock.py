@@ -51,9 +51,9 @@ class ClockRequests:
         return {}
 
     def clock_lay(self, request: dict) -> dict:
-        """Where the process of a `side` says that its results lie. {bad: why} if they cannot."""
+        """Where the candidate's process says that its results lie. {bad: why} if they cannot."""
         try:
-            self.clock.lay(request["side"], request["results"])
+            self.clock.lay(request["results"])
         except ValueError as e:
             return {"bad": str(e)}
         return {}

@@ -1,8 +1,8 @@
 """The judge's side of the outside clock: it draws the inputs, starts and stops the clock, and reads the results.
 
 In this order: a Clock has memory for two timed processes; `rest` measures what a batch takes without calls, before any
-timed code was loaded; `lay` says where each side lays its results; then any number of `draw` and `batch`. Results of
-some calls are compared with the reference afterwards, by engine.evaluate.integrity.process.judge_clock.
+timed code was loaded; `lay` says where the candidate lays its results; then any number of `draw` and `batch`. Results
+of some calls are compared with the reference afterwards, by engine.evaluate.integrity.process.judge_clock.
 
 Copies and reading that take longer than without calls count as the side's time, or it could work then. Other sessions
 make both slower by a tenth, and what was measured before them is out of date: so both sides' results are read, and what
@@ -187,12 +187,14 @@ class Clock:
         else:
             self.signals = min(self.signals, median(run))
 
-    def lay(self, name: str, calls: list[list[int]]) -> None:
-        """Where a side says that it lays the results of each call. Raises ValueError."""
+    def lay(self, calls: list[list[int]]) -> None:
+        """Where the candidate says that it lays the results of each call. As much is read of the baseline, whose
+        results may be of another type and are compared with nothing. Raises ValueError."""
         if not self.plan.valid(calls):
             raise ValueError("the results of two calls overlap, or lie outside of the shared memory")
-        self.sides[name].results = calls
-        self.sides[name].runs.clear()
+        for side, results in ((self.sides["ours"], calls), (self.sides["theirs"], _in_order(self.plan, len(calls)))):
+            side.results = results
+            side.runs.clear()
         self.lately.clear()  # of another number of calls
 
     def about(self) -> dict[str, Any]:
@@ -214,7 +216,8 @@ class Clock:
         whose results are read, LOOKS chosen at random over the whole run are compared with the reference later, and
         with `last` also the last call of this one. Raises Ended."""
         side = self.sides[name]
-        self._poison(side, calls)
+        if name == "ours":
+            self._poison(side, calls)
         (before, run, after), chosen, copies = self._timed(side, calls, side.results, last)
         late = self._late(side, calls, before, after)
         side.spans.append((before, run, after))

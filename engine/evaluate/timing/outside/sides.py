@@ -94,9 +94,10 @@ class Sides:
         if modes != {mode}:
             mode = CALLS
             theirs, ours = self._both(baseline, calls, mode)
-        if bad := self._laid("theirs", theirs, calls):
-            raise NotTimed(f"of PyTorch's process: {bad}")
-        if bad := self._laid("ours", ours, calls):
+        laid = ours.get("results")
+        good = isinstance(laid, list) and len(laid) == calls and all(isinstance(row, list) for row in laid)
+        bad = self.judge.ask("clock_lay", results=laid).get("bad") if good else "it named no results"
+        if bad:
             raise NotTimed(bad, "garbled")
         self.opened = Opened(mode, why, str(theirs.get("cls"))[:8], str(theirs.get("note"))[:200], calls)
         return self.opened
@@ -155,12 +156,6 @@ class Sides:
 
     def _ours(self, calls: int, mode: str) -> dict:
         return self.c.ask("clock_open", OPEN_SECONDS, calls=calls, mode=mode)
-
-    def _laid(self, side: str, answer: dict, calls: int) -> str:
-        """Tell the judge where a side's results lie. What is wrong with that, or ""."""
-        laid = answer.get("results")
-        good = isinstance(laid, list) and len(laid) == calls and all(isinstance(row, list) for row in laid)
-        return self.judge.ask("clock_lay", side=side, results=laid).get("bad", "") if good else "it named no results"
 
     def _judged(self, op: str, **arguments: object) -> dict:
         answer = self.judge.ask(op, **arguments)

@@ -22,7 +22,7 @@ def on_the_cpu(source):
 
 
 def test_a_copy_is_timed_by_the_clock_of_raw_kernels(monkeypatch):
-    for name, value in {"PILOTS": 1, "HALF": 3, "MOST_HALF": 3}.items():
+    for name, value in {"PILOTS": 1, "PARTS": 2, "LEAST": 3, "MOST": 3}.items():
         monkeypatch.setattr(measuring, name, value)
     monkeypatch.setattr(measuring, "steady", lambda take, samples: (take(), []))  # once, however busy this machine is
     one = copies.measured(MOVED, on_the_cpu)
