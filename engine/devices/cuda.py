@@ -124,12 +124,15 @@ class Cuda:
         """Start everything that takes seconds to import, for `many` sessions, without waiting."""
         self.workers.warm(many)
         self.pool.warm(min(2, self.pool.size))
-        if source_kind != "module":
-            return
-        try:
-            module_process.warm(gpu=True, visible=self.visible, local_user=self.local_user, many=many)
-        except SessionRefused as e:
-            logger.warning("%s", e.reason)  # `open` reports it to the session
+
+        def modules() -> None:
+            try:
+                module_process.warm(gpu=True, visible=self.visible, local_user=self.local_user, many=many)
+            except SessionRefused as e:
+                logger.warning("%s", e.reason)  # `open` reports it to the session
+
+        if source_kind == "module":  # the first one waits for its fork server, which imports PyTorch
+            threading.Thread(target=modules, daemon=True, name="warm modules").start()
 
     def warm_kernels(self) -> None:
         """Let the process of the first raw kernel in CuTe DSL import it, without waiting."""
