@@ -1,6 +1,6 @@
 """The memory of a GPU: each session gets its part, the oldest request first, and gives it back."""
 
-from engine.executors.room import Room
+from engine.executors.room import BUSY, Room
 
 GB = 10**9
 
@@ -92,3 +92,13 @@ def test_memory_is_scarce_when_three_quarters_are_in_use_or_somebody_waits():
     in_use = 8 * GB
     assert room.scarce()
     assert Room(10 * GB).scarce(), "nobody knows"
+
+
+def test_who_waits_takes_no_memory_from_sessions_that_keep_the_lane_busy():
+    room = Room(BUSY * GB, lambda: 2 * GB)
+    inside = [room.part(GB) for _ in range(BUSY)]
+    waits = room.part(GB)
+    assert all(part.enter() for part in inside) and not waits.enter() and not room.scarce()
+    inside[0].leave()
+    assert room.scarce(), "fewer than that are inside, and somebody waits"
+    assert waits.enter() and not room.scarce()
