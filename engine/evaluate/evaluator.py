@@ -251,8 +251,9 @@ class Evaluator(Device):
         return self._form(candidate).check(candidate)
 
     def build(self, candidate: Any) -> events.TrialCompiled:
-        """Raises TrialError("compile") with the compiler's output."""
-        return self._form(candidate).build(candidate)
+        """Raises TrialError("compile") with the compiler's output. A kernel is loaded without the GPU's lane."""
+        with self._apart if candidate.form == "kernel" else contextlib.nullcontext():
+            return self._form(candidate).build(candidate)
 
     def prefetch(self, candidates: Sequence[Any]) -> None:
         """A hint: these may come next; they are built ahead if a core is free."""

@@ -1,5 +1,6 @@
 """Sessions that share a GPU keep what their next work needs, and give it back where its memory is scarce."""
 
+import threading
 from types import SimpleNamespace
 
 import pytest
@@ -91,3 +92,29 @@ def test_the_others_give_back_all_they_can_before_work_that_needs_more_than_is_f
     assert trims((first, second, third)) == [[], [], []]
     first.clear_for(61 * GB)
     assert trims((first, second, third)) == [[], [True], [True]]
+
+
+def test_nobody_asks_the_processes_of_a_session_that_loads_a_kernel_without_the_lane(shared):
+    (first, second, _), _ = shared
+    loading, go_on = threading.Event(), threading.Event()
+
+    class Kernels:
+        @staticmethod
+        def build(candidate):
+            loading.set()
+            return go_on.wait(20)
+
+    first.problem = SimpleNamespace(graph=SimpleNamespace(writes=[]))
+    first.workbench.others = {"kernel": Kernels}
+    builds = threading.Thread(target=first.build, args=(SimpleNamespace(form="kernel"),))
+    builds.start()
+    try:
+        assert loading.wait(20)
+        first.trim(hard=True)
+        second.trim(hard=True)
+        assert (first.workbench.trimmed, second.workbench.trimmed) == ([], [True])
+    finally:
+        go_on.set()
+        builds.join()
+    first.trim(hard=True)
+    assert first.workbench.trimmed == [True]
