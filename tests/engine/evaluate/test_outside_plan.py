@@ -2,6 +2,7 @@
 
 import itertools
 import threading
+import time
 
 import pytest
 
@@ -75,6 +76,13 @@ def test_who_waits_asleep_wakes_in_time():
     page = Page(bytearray(PAGE))
     threading.Timer(0.05, page.__setitem__, (Page.DONE, 1)).start()
     assert page.wait(Page.DONE, 1, 5.0, 0.02) and not page.wait(Page.GO, 1, 0.02, 0.01)
+
+
+def test_the_engine_wakes_who_waits_asleep():
+    page = Page(bytearray(PAGE))
+    threading.Timer(0.05, page.__setitem__, (Page.STOP, 1)).start()
+    began = time.monotonic()
+    assert not page.wait(Page.DONE, 1, 60.0, 30.0) and time.monotonic() - began < 10.0
 
 
 def test_the_memory_that_is_wanted_holds_a_whole_batch_of_the_fastest_calls():

@@ -29,6 +29,7 @@ FASTEST = 5e9  # bytes that a call moves in a ms at most, to tell how many calls
 WORKSPACE = 256 << 20  # bytes for what a captured call takes beside its results
 SPARE = 1.3  # PyTorch's allocator rounds
 PAGE = 4096
+NAP = 0.05  # seconds that who is asleep does not see that the engine stops
 
 
 @dataclass(frozen=True)
@@ -143,8 +144,9 @@ class Page:
         """Spin until the word has the value: False after `seconds`, or if the engine stops. For the first `asleep`
         seconds leave the core to others: who is waited for may share a physical one."""
         words, clock, end = self._words, time.perf_counter, time.perf_counter() + seconds
-        if asleep:
-            time.sleep(asleep)
+        awake = clock() + asleep if asleep else 0.0
+        while asleep and not words[self.STOP] and (left := awake - clock()) > 0:
+            time.sleep(min(left, NAP))
         while words[word] != value:
             if words[self.STOP] or clock() > end:
                 return False
