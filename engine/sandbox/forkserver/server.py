@@ -35,6 +35,7 @@ from engine.sandbox.forkserver import join
 
 ORDER = 1 << 16  # bytes
 DESCRIPTORS = 64
+PREPARE_SECONDS = 300  # some 5 s on two cores
 TORCH_SEED = 67280421310721  # of its default generator when it is imported
 WAIT = (
     "import json, os, sys\n"
@@ -78,14 +79,21 @@ def _before_forks(preload: list[str]) -> list[Callable[[], object]]:
 
 
 def _copied(works: list[Callable[[], object]]) -> int:
-    """Let a copy of this server do these works. Returns the pipe over which it says that it serves from now on; in the
-    copy, once it can serve, -1."""
-    reader, writer = os.pipe()
-    if os.fork():
+    """Let a copy of this server do these works. Returns the pipe over which it says that it serves from now on; -1 if
+    there can be no copy, and in the copy, once it can serve."""
+    try:
+        reader, writer = os.pipe()
+        other = os.fork()
+    except OSError as e:  # too many processes, or no memory
+        _unprepared(e)
+        return -1
+    if other:
         os.close(writer)
         return reader
     os.close(reader)
     signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+    signal.signal(signal.SIGALRM, signal.SIG_DFL)
+    signal.alarm(PREPARE_SECONDS)  # one that hangs would outlive the engine
     try:
         before = _gpu_files()
         with start.importing():
@@ -96,11 +104,16 @@ def _copied(works: list[Callable[[], object]]) -> int:
         if opened := _gpu_files() - before:
             raise RuntimeError(f"it has started CUDA ({', '.join(sorted(opened))})")
     except BaseException as e:
-        print(f"forks of the sandbox's server are not prepared: {type(e).__name__}: {e}", file=sys.stderr, flush=True)
+        _unprepared(e)
         os._exit(1)
+    signal.alarm(0)
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)
     os.write(writer, b"1")  # and closed when this copy ends
     return -1
+
+
+def _unprepared(e: BaseException) -> None:
+    print(f"forks of the sandbox's server are not prepared: {type(e).__name__}: {e}", file=sys.stderr, flush=True)
 
 
 def _replaced(reader: int) -> int:

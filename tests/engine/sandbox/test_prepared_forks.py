@@ -1,5 +1,7 @@
 """What forks would each do slowly for the first time, a copy of their server does once, and then serves instead."""
 
+import os
+import signal
 import time
 
 import pytest
@@ -59,6 +61,22 @@ def test_both_end_with_the_engine(ask):
     process = forkserver.kinds[False, True].server.process
     forkserver.kinds[False, True].close()
     assert process.wait(20) == 0, "the server waits for the copy that serves"
+
+
+def test_a_server_that_cannot_be_copied_goes_on(monkeypatch):
+    def fork():
+        raise BlockingIOError("too many processes")
+
+    monkeypatch.setattr(server.os, "fork", fork)
+    assert server._copied([lambda: None]) == -1
+
+
+def test_a_copy_that_hangs_ends(monkeypatch):
+    copies, fork = [], os.fork
+    monkeypatch.setattr(server.os, "fork", lambda: copies.append(fork()) or copies[-1])
+    monkeypatch.setattr(server, "PREPARE_SECONDS", 1)
+    assert server._replaced(server._copied([lambda: time.sleep(60)])) == -1
+    assert os.waitpid(copies[0], 0)[1] == signal.SIGALRM
 
 
 def test_only_modules_that_say_so_are_prepared():
