@@ -35,7 +35,7 @@ def others(cores: set[int]) -> set[int]:
     for core in sorted(cores):
         if len(quiet) < QUIET:
             quiet |= _same_physical(core) & cores
-    return cores - quiet
+    return cores - quiet or set(sorted(cores)[QUIET:])  # the latter where one physical core has them all
 
 
 def side_by_side(cores: Iterable[int]) -> list[int]:

@@ -92,6 +92,15 @@ def test_both_threads_of_a_quiet_core_are_quiet(monkeypatch, tmp_path, text):
     assert cores.side_by_side(every) == [core for pair in pairs for core in pair]
 
 
+def test_builds_have_cores_where_all_threads_share_one(monkeypatch, tmp_path):
+    for core in range(8):
+        folder = tmp_path / f"cpu{core}" / "topology"
+        folder.mkdir(parents=True)
+        (folder / "thread_siblings_list").write_text("0-7\n")
+    monkeypatch.setattr(cores, "TOPOLOGY", tmp_path)
+    assert cores.others(set(range(8))) == set(range(4, 8))
+
+
 def test_a_machine_that_does_not_say_which_threads_share_a_core_keeps_the_first_ones_quiet(monkeypatch, tmp_path):
     monkeypatch.setattr(cores, "TOPOLOGY", tmp_path)
     assert cores.others(set(range(8))) == set(range(4, 8))
