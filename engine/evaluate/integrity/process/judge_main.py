@@ -105,13 +105,13 @@ class Judge:
             return {"not_shared": f"it is larger than {most} bytes"}
         try:
             block = shared_memory.create(size, self.device)
-            with shared_memory.door() as way:
+            block.bytes().zero_()
+            self._settle()
+            with shared_memory.door() as way:  # last, or who asks for another descriptor later would get this one
                 door.give(way, block.fd, shared_memory.SECONDS)
             block.shared()
-            block.bytes().zero_()
         except (OSError, torch.OutOfMemoryError) as e:  # NotShared, too
             return {"not_shared": str(e)[:200]}
-        self._settle()
         self.block = block
         return {}
 
