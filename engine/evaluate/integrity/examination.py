@@ -136,12 +136,14 @@ class Examination:
         self.precision = computed.precision
         return computed.region.to_json()
 
-    def hold(self, r: Round) -> None:
-        """Have the module compute what a round is compared with, and the judge hold it."""
+    def hold(self, r: Round) -> bool:
+        """Have the module compute what a round is compared with, and the judge hold it, if it has memory for that."""
         place = self.right(r)
-        self.examiner.judge.ask("hold", key=r.key, reference=place)
+        if not self.examiner.judge.ask("hold", key=r.key, reference=place)["held"]:
+            return False
         self.ahead[r.key] = place
         self.examiner.pytorch_error(r.family, self.cls, r.rows, r.seed)
+        return True
 
     def called_on(self, r: Round, shapes: dict) -> dict:
         """The answer to one call. A first call compiles for seconds: meanwhile the module computes for later rounds."""
@@ -160,9 +162,8 @@ class Examination:
         with ThreadPoolExecutor(1) as beside:
             reply = beside.submit(call)
             for one in coming[:most]:
-                if reply.done():
+                if reply.done() or not self.hold(one):
                     break
-                self.hold(one)
         return reply.result()
 
     def one(self, r: Round) -> dict:

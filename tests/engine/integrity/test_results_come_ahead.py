@@ -4,7 +4,7 @@ import time
 
 import pytest
 
-pytest.importorskip("torch")
+torch = pytest.importorskip("torch")
 
 from engine import sandbox
 from engine.evaluate.integrity import examination
@@ -79,6 +79,23 @@ def test_beside_a_large_kernel_nothing_is_computed(verified, monkeypatch):
     monkeypatch.setattr(examination, "AHEAD_BYTES", 0)
     report, ahead, used = verified(RIGHT)
     assert (ahead, used) == ([], []) and report.verdict == "library only"
+
+
+def test_a_judge_without_memory_for_more_compares_as_if_nothing_was_held(verified, monkeypatch):
+    asked = Judge.ask
+
+    def full(judge, op, **arguments):
+        return {"held": False} if op == "hold" else asked(judge, op, **arguments)
+
+    monkeypatch.setattr(Judge, "ask", full)
+    report, _, used = verified(RIGHT)
+    assert used == [] and report.verdict == "library only"
+
+
+def test_the_judge_says_that_it_has_no_memory(monkeypatch):
+    judge = Judging("cpu")
+    monkeypatch.setattr(judge, "_right", lambda request: (_ for _ in ()).throw(torch.OutOfMemoryError("full")))
+    assert judge.hold({"key": "k"}) == {"held": False} and judge.references == {}
 
 
 def test_a_first_call_that_fails_is_the_kernels(verified):

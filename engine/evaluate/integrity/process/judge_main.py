@@ -87,10 +87,13 @@ class Judge:
         return {"arch": _arch()}
 
     def hold(self, request: dict) -> dict:
-        """Keep the correct results for the values of `key`, because the reference's memory holds one answer at a
-        time."""
-        self.references[request["key"]] = self._right(request)
-        return {}
+        """Keep the correct results for the values of `key`, because the reference's memory holds one answer at a time.
+        {held: whether there is memory for them}"""
+        try:
+            self.references[request["key"]] = self._right(request)
+        except torch.OutOfMemoryError:
+            return {"held": False}
+        return {"held": True}
 
     def share(self, request: dict) -> dict:
         """Zeroed memory of `size` bytes for the next candidate, so that values need not cross the host; its descriptor
