@@ -19,6 +19,7 @@ from engine.evaluate.integrity.examiner import Examiner
 from engine.evaluate.integrity.findings import NOTE, Finding, Report
 from engine.evaluate.integrity.judging import explain, explain_operands, like_trivial, number, precision_of, text
 from engine.evaluate.integrity.process.candidate import Candidate, CandidateEnded
+from engine.evaluate.integrity.process.judge import JudgeLost
 from engine.evaluate.integrity.process.outside import BUSY
 from engine.evaluate.integrity.rounds import Round
 
@@ -161,9 +162,13 @@ class Examination:
         most = 0 if large else AHEAD_BYTES // max(1, self.examiner.reference.result_bytes)
         with ThreadPoolExecutor(1) as beside:
             reply = beside.submit(call)
-            for one in coming[:most]:
-                if reply.done() or not self.hold(one):
-                    break
+            try:
+                for one in coming[:most]:
+                    if reply.done() or not self.hold(one):
+                        break
+            except (TrialError, JudgeLost):
+                reply.result()  # a kernel that failed meanwhile failed first
+                raise
         return reply.result()
 
     def one(self, r: Round) -> dict:

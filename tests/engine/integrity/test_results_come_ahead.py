@@ -7,11 +7,13 @@ import pytest
 torch = pytest.importorskip("torch")
 
 from engine import sandbox
+from engine.devices import TrialError
 from engine.evaluate.integrity import examination
 from engine.evaluate.integrity.process.candidate import Candidate
 from engine.evaluate.integrity.process.judge import Judge
 from engine.evaluate.integrity.process.judge_main import Judge as Judging
 from engine.evaluate.integrity.verify import Verifier
+from engine.evaluate.reference.module_process import Reference
 
 MODULE = """
 import torch, torch.nn as nn
@@ -101,6 +103,17 @@ def test_the_judge_says_that_it_has_no_memory(monkeypatch):
 def test_a_first_call_that_fails_is_the_kernels(verified):
     report, *_ = verified("def kernel(x, y):\n    raise ValueError('no')\n")
     assert "raised" in report.codes
+
+
+def test_a_first_call_that_fails_is_the_kernels_though_the_module_fails_beside_it(verified, monkeypatch):
+    def compute(*_, **__):
+        raise TrialError("validate", "raised", "the module does not like these values")
+
+    monkeypatch.setattr(Reference, "compute", compute)
+    report, *_ = verified("def kernel(x, y):\n    raise ValueError('no')\n")
+    assert "raised" in report.codes
+    with pytest.raises(TrialError, match="does not like"):
+        verified(RIGHT)
 
 
 def test_the_judge_compares_with_nothing_else_than_what_it_holds():
