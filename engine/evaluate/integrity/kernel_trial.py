@@ -262,6 +262,8 @@ class Kernels:
     def _raise(self, k: KernelTrial, e: CandidateEnded, step: str) -> None:
         """Turn a candidate that did not load, raised, died or hung into a failure or a verdict. Always raises."""
         self._end_process()
+        with contextlib.suppress(JudgeLost):
+            self.judge.forget()  # with what both shared, though no round follows
         if self.cancelled():
             raise TrialError(step, "cancelled", "stopped on request") from None
         report = self._report_of(k)

@@ -9,6 +9,7 @@ from engine.evaluate.integrity import kernel_evidence
 from engine.evaluate.integrity.findings import Finding, Report
 from engine.evaluate.integrity.kernel_trial import KernelFailed, Kernels
 from engine.evaluate.integrity.measuring import Timed
+from engine.evaluate.integrity.process.candidate import CandidateEnded
 from engine.evaluate.integrity.process.judge import JudgeLost
 from engine.evaluate.integrity.trial import GAMING, LIBRARY, MINOR, PASSED, check
 from engine.session import events
@@ -128,6 +129,15 @@ def test_a_wrong_kernel_says_by_how_much_where_that_is_known(rounds, words):
     with pytest.raises(KernelFailed, match=words) as failed:
         kernels()._settle(KERNEL, report, "validate")
     assert (failed.value.step, failed.value.code) == ("validate", "wrong_result")
+
+
+def test_a_kernel_that_does_not_load_leaves_the_judge_no_memory_that_both_shared():
+    mine, forgotten = kernels(), []
+    mine.judge.forget = lambda: forgotten.append(True)
+    mine._report = (KERNEL, Report())
+    with pytest.raises(KernelFailed), mine._running(KERNEL, "compile"):
+        raise CandidateEnded("not_loaded", "no such name")
+    assert forgotten == [True]
 
 
 @pytest.mark.parametrize("ours", [JudgeLost("it was killed"), TrialError("validate", "reference_crashed", "lost")])
