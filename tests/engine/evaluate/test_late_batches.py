@@ -18,13 +18,24 @@ def clock():
     return clock
 
 
-def late(clock, before=BEFORE, after=AFTER, side="ours"):
-    return clock._late(clock.sides[side], 2, before, after)
+def late(clock, before=BEFORE, after=AFTER):
+    return clock._late(2, before, after)
+
+
+def lately(clock, *times):
+    for before, after in times:
+        clock.lately.append((before * BEFORE, after * AFTER))
 
 
 def test_what_a_batch_takes_without_calls_is_free(clock):
     assert late(clock) == 0 == late(clock, 0.0, 0.0)
-    assert late(clock, side="theirs") == 0
+
+
+def test_what_the_baseline_takes_without_calls_is_free_up_to_the_same_limit(clock):
+    clock.sides["theirs"].rests = [Rest(2, 1.04 * BEFORE, 1.2 * AFTER)]
+    assert late(clock, 1.04 * BEFORE, 1.2 * AFTER) == 0
+    clock.sides["theirs"].rests = [Rest(2, 10.0, 10.0)]  # a module that works while batches without calls are measured
+    assert late(clock, after=10.0) == pytest.approx(10.0 - SLOWER[1] * AFTER)
 
 
 def test_what_takes_longer_counts_before_go_and_after_done(clock):
@@ -35,24 +46,28 @@ def test_what_takes_longer_counts_before_go_and_after_done(clock):
 
 
 def test_what_slows_the_baseline_down_too_is_free(clock):
-    clock.lately.append((1.2 * BEFORE, 1.3 * AFTER))
-    clock.lately.append((BEFORE, AFTER))
-    assert late(clock, 1.2 * BEFORE, 1.3 * AFTER) == 0
-    assert late(clock, after=1.4 * AFTER) == pytest.approx(0.1 * AFTER)
-    assert late(clock, after=1.4 * AFTER, side="theirs") == pytest.approx(0.1 * AFTER), "both sides by one rule"
+    lately(clock, (1.04, 1.2), (1.04, 1.2), (1.0, 1.0))
+    assert late(clock, 1.04 * BEFORE, 1.2 * AFTER) == 0
+    assert late(clock, after=1.3 * AFTER) == pytest.approx(0.1 * AFTER)
+
+
+def test_one_slow_batch_of_the_baseline_allows_nothing(clock):
+    lately(clock, *[(1.0, 1.0)] * (LATELY - 1), (1.04, 1.2))
+    assert late(clock, 1.04 * BEFORE, 1.2 * AFTER) == pytest.approx(0.04 * BEFORE + 0.2 * AFTER)
 
 
 def test_a_slow_baseline_allows_no_more_than_its_limit(clock):
-    clock.lately.append((10.0, 10.0))
-    assert late(clock, after=10.0) == pytest.approx(10.0 - SLOWER * AFTER)
+    lately(clock, (1e3, 1e3))
+    assert late(clock, after=10.0) == pytest.approx(10.0 - SLOWER[1] * AFTER)
+    assert late(clock, before=10.0) == pytest.approx(10.0 - SLOWER[0] * BEFORE)
 
 
 def test_only_the_last_batches_count_and_none_of_another_length(clock):
-    clock.lately.append((1.2 * BEFORE, 1.2 * AFTER))
-    for _ in range(LATELY):
-        clock.lately.append((BEFORE, AFTER))
+    lately(clock, *[(1.0, 1.2)] * LATELY)
+    assert late(clock, after=1.2 * AFTER) == 0
+    lately(clock, *[(1.0, 1.0)] * LATELY)
     assert late(clock, after=1.2 * AFTER) == pytest.approx(0.2 * AFTER)
-    clock.lately.append((1.2 * BEFORE, 1.2 * AFTER))
+    lately(clock, *[(1.0, 1.2)] * LATELY)
     clock.lay([])
     assert late(clock, after=1.2 * AFTER) == pytest.approx(0.2 * AFTER)
 

@@ -6,7 +6,7 @@ import pytest
 
 pytest.importorskip("torch")
 
-from engine.evaluate.integrity.measuring import LEAST, PARTS, Run
+from engine.evaluate.integrity.measuring import LEAST, OPENING_SECONDS, PARTS, Run
 from engine.evaluate.timing.outside.runner import CALLS, GRAPH
 from engine.evaluate.timing.outside.sides import Opened
 
@@ -39,3 +39,11 @@ def test_a_kernel_that_cannot_be_captured_again_has_call_times_and_says_so(times
     mode = GRAPH if times == PARTS else CALLS
     assert run.opened.mode == mode and (mode == GRAPH or run.opened.why)
     assert len(pairs) >= LEAST * PARTS and set(pairs) == {TIMES[mode]}
+
+
+def test_calls_that_take_long_to_capture_are_not_captured_again():
+    run, opens = Run(None, None, "f32"), []
+    run.sides, run.opened = Captured(10), Opened(GRAPH, "", "f32", "", 8)
+    run.sides.open = lambda *a: opens.append(a) or run.opened
+    run.opening = OPENING_SECONDS + 1
+    assert len(run._pairs("eager")) >= LEAST * PARTS and opens == []
