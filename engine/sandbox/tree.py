@@ -10,6 +10,7 @@ import time
 
 from engine import processes
 
+RECENT = 0.5  # seconds for which a table of all processes is new enough to tell which are of one
 _adopted: dict[int, tuple[int, int]] = {}  # process -> (another one, its parent)
 
 
@@ -30,9 +31,6 @@ def disown(pid: int) -> None:
 def descendants(pid: int, uid: int | None = None) -> list[int]:
     """`pid` and its descendants, and every process of `uid`, a user id that only this sandbox has."""
     return _members(processes.table(), pid, uid)
-
-
-RECENT = 0.5  # seconds for which a table of all processes is new enough to tell which are of one
 
 
 def glance(pid: int, uid: int | None, age: float) -> tuple[list[int], int, int]:

@@ -58,6 +58,11 @@ class Plan:
         return self.first_result + self.results
 
     @property
+    def each(self) -> float:
+        """Bytes that one more slot takes in both blocks and the judge's copy of the inputs."""
+        return 3 * self.stride + 2 * SPARE * sum(aligned(o.bytes) for o in self.outputs)
+
+    @property
     def first_result(self) -> int:
         return self.slots * self.stride
 
@@ -90,8 +95,7 @@ def slots(graph: OpGraph, drawn: Sequence[str], free: int, shortest_ms: float) -
     """How many sets of inputs fit into `free` bytes of a GPU and are needed for a batch of LENGTH_MS, if a call takes
     `shortest_ms` or more."""
     one = Plan.of(graph, drawn, 1)
-    each = 3 * one.stride + 2 * SPARE * sum(aligned(o.bytes) for o in one.outputs)
-    room = (min(SHARE * free, MOST_BYTES) - 2 * WORKSPACE) / each
+    room = (min(SHARE * free, MOST_BYTES) - 2 * WORKSPACE) / one.each
     wanted = ceil(LENGTH_MS / max(shortest_ms, SHORTEST_MS))
     return max(1, min(SLOTS, wanted, int(room)))
 
@@ -103,8 +107,7 @@ def free_bytes_wanted(graph: OpGraph) -> int:
     one = Plan.of(graph, drawn, 1)
     moved = one.stride + sum(o.bytes for o in one.outputs)
     many = slots(graph, drawn, 1 << 62, moved / FASTEST)
-    each = 3 * one.stride + 2 * SPARE * sum(aligned(o.bytes) for o in one.outputs)
-    return int(min(ENOUGH_BYTES, many * each + 2 * WORKSPACE) / SHARE)
+    return int(min(ENOUGH_BYTES, many * one.each + 2 * WORKSPACE) / SHARE)
 
 
 class Results:
