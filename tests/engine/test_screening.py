@@ -2,9 +2,11 @@
 
 import json
 
+from engine.devices import Problem
 from engine.session import events
 from engine.session.runner import run
-from engine.strategies.api import State
+from engine.strategies.api import Finished, State
+from engine.strategies.planner.memory import Memory
 from sol.hardware import load
 from tests.engine.counting import PROGRAM, CountingDevice, spec
 from tests.engine.planning import planned
@@ -33,6 +35,10 @@ def play(device, history=(), blobs=None, trials=6):
     task = spec(source=OPEN, trials=trials)
     emitted = list(run(task, device=device, history=history, read_blob=(blobs or {}).__getitem__))
     return [e.event for e in emitted], {k: v for e in emitted for k, v in e.blobs.items()}
+
+
+def strategy():
+    return planned(Problem(OPEN, "program", None), ("f16",), load("h200"), "measured", memory=Memory())
 
 
 def of(log, kind):
@@ -67,6 +73,15 @@ def test_what_does_not_run_is_no_candidate():
     assert len(failed) == 3 and not failed.intersection(tried)
 
 
+def test_the_models_first_choice_is_tried_even_if_its_quick_time_failed():
+    line = strategy().all[0]
+    first, *others = [line.text(step) for step in line.seeds(2)]
+    times = {first: None} | {text: 1.0 + i for i, text in enumerate(others)}
+    texts = [line.text(step) for step in line.plan(times) if step.ranked is not None]
+    assert texts[0] == first and texts[1:] == others[: -(-len(others) // 2)]
+    assert first not in [line.text(s) for s in line.plan(times | {first: 99.0}) if s.ranked is not None]
+
+
 def test_a_session_taken_up_again_does_not_time_again():
     log, blobs = play(Quick())
     cut = next(i for i, e in enumerate(log) if isinstance(e, events.TrialJudged) and e.trial == 3)
@@ -93,14 +108,10 @@ def test_quick_times_survive_the_log():
 
 
 def test_screening_is_asked_for_once_a_line():
-    from engine.devices import Problem
-    from engine.strategies.api import Finished
-    from engine.strategies.planner.memory import Memory
-
-    strategy = planned(Problem(OPEN, "program", None), ("f16",), load("h200"), "measured", memory=Memory())
-    first = strategy.next(State())
-    assert strategy.screen(State()) == []
+    planner = strategy()
+    first = planner.next(State())
+    assert planner.screen(State()) == []
     state = State((Finished(1, first.text, "f16", "cute", ms=1.0),))
-    asked = strategy.screen(state)
+    asked = planner.screen(state)
     assert len(asked) == 8
-    assert strategy.screen(State(state.trials, quick=dict.fromkeys((p.text for p in asked), 1.0))) == []
+    assert planner.screen(State(state.trials, quick=dict.fromkeys((p.text for p in asked), 1.0))) == []

@@ -111,7 +111,8 @@ class Line:
 
     def plan(self, quick: dict[str, float | None] | None = None) -> list[Step]:
         """The trials planned before any result. `quick`: program -> quick time, of which the better half of the seeds
-        stays."""
+        stays. The model's first choice stays without one, too: a busy GPU may have disturbed it, and it costs only a
+        trial."""
         first = self.structures[0]
         seeds = self.seeds()
         if quick:
@@ -119,6 +120,8 @@ class Line:
             timed = [(quick[t], i) for i, s in enumerate(pool) if quick.get(t := self.text(s)) is not None]
             if timed:
                 seeds = [pool[i] for _, i in sorted(timed)][: -(-len(timed) // 2)]
+                if quick.get(self.text(pool[0])) is None:
+                    seeds.insert(0, pool[0])
         begun = self.remembered()
         seeds = [s for s in seeds if not any(b.ranked is s.ranked for b in begun)]
         others = [Step(s) for s in self.structures[1:]]
