@@ -3,13 +3,18 @@
 Affinity and priority belong to a thread on Linux, and the processes that it starts inherit them. So a thread that only
 builds goes aside for good, and one that starts a process goes aside while it does; a process that is timed returns to
 all cores when it gets its GPU's lane. Two threads of one physical core slow each other down, so whole ones are quiet.
-Nothing happens before `reserve`, on a machine of few cores, or elsewhere than on Linux.
+A virtual machine does not say which those are, so `reserve` measures how much work all cores do together. Nothing
+happens before `reserve`, on a machine of few cores, or elsewhere than on Linux.
 """
 
 from __future__ import annotations
 
 import contextlib
 import os
+import random
+import threading
+import time
+import zlib
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
@@ -17,15 +22,54 @@ QUIET = 4  # cores for the lane: the module's process, the one that runs the pro
 ENOUGH = 8  # a machine with fewer cores needs all of them for builds
 NICE = 10
 TOPOLOGY = Path("/sys/devices/system/cpu")
+MEASURED = 0.05  # seconds of work for each look at how fast cores are
+WORK = random.Random(0).randbytes(1 << 15)  # to compress, which Python's threads do side by side
 
 _all: set[int] = set()  # the cores of this process, once some are reserved
+_worth = 0  # see `worth`, once measured
 
 
 def reserve() -> None:
     """Keep cores quiet from now on: this process times on a GPU."""
     if not _all and hasattr(os, "sched_getaffinity"):
         cores = os.sched_getaffinity(os.getpid())
-        _all.update(cores if len(cores) >= ENOUGH else ())
+        if len(cores) >= ENOUGH:
+            _all.update(cores)
+            _measure()
+
+
+def worth() -> int | None:
+    """How many cores would do alone what all of this process do together, None before `reserve`. Half as many as there
+    are, about, where each two of them are threads of one physical core."""
+    return _worth or None
+
+
+def _measure() -> None:
+    global _worth
+    alone = max(_speed([core]) for core in sorted(_all)[:3])  # the fastest, because others may use a core just then
+    _worth = max(1, min(len(_all), round(_speed(_all) / alone)))
+
+
+def _speed(cores: Iterable[int]) -> float:
+    """Texts compressed a second, by a thread on each of these cores."""
+    done: list[float] = []
+
+    def work(core: int) -> None:
+        _move(0, {core})
+        start.wait()
+        turns, began = 0, time.perf_counter()
+        while (now := time.perf_counter()) < began + MEASURED:
+            zlib.compress(WORK)
+            turns += 1
+        done.append(turns / (now - began))
+
+    threads = [threading.Thread(target=work, args=(core,), daemon=True) for core in cores]
+    start = threading.Barrier(len(threads))
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    return sum(done)
 
 
 def others(cores: set[int]) -> set[int]:

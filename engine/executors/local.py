@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from threading import Lock
 
+from engine.cores import worth
 from engine.executors import LOADING, Share
 from engine.executors.places import Line, Turn
 
@@ -22,17 +23,19 @@ THOUGHTS = 2  # pieces of Python at a time: they share one interpreter, and with
 
 
 class Local:
-    """See engine.executors.Executor. `cores`: of this process. As many builds run at a time; of other work a quarter,
-    because a module's process keeps several cores busy while it starts, and sessions that start one after the other
-    have their first trials earlier than sessions that start at once. The places of a GPU exist from their first use."""
+    """See engine.executors.Executor. `cores`: of this process. As many builds run at a time; of other work a quarter of
+    what they are worth, because a module's process keeps several cores busy while it starts, and sessions that start
+    one after the other have their first trials earlier than sessions that start at once. The places of a GPU exist from
+    their first use."""
 
     def __init__(self, cores: int | None = None):
+        alone = cores or worth() or cores_here()
         cores = cores or cores_here()
         self._lines = {
             "think": Line("think", min(THOUGHTS, cores), PATIENCE),
-            "core": Line("core", max(min(2, cores), cores // 4), PATIENCE),
+            "core": Line("core", max(min(2, alone), alone // 4), PATIENCE),
             "build": Line("build", cores, PATIENCE),
-            "report": Line("report", tracers(cores), PATIENCE),
+            "report": Line("report", tracers(alone), PATIENCE),
         }
         self._lock = Lock()
 

@@ -23,6 +23,7 @@ def few(monkeypatch):
     monkeypatch.setattr(cores, "ENOUGH", 2)
     monkeypatch.setattr(cores, "QUIET", len(here) - 1)
     monkeypatch.setattr(cores, "_all", set())
+    monkeypatch.setattr(cores, "_worth", 0)
     cores.reserve()
     return sorted(here)
 
@@ -104,3 +105,21 @@ def test_builds_have_cores_where_all_threads_share_one(monkeypatch, tmp_path):
 def test_a_machine_that_does_not_say_which_threads_share_a_core_keeps_the_first_ones_quiet(monkeypatch, tmp_path):
     monkeypatch.setattr(cores, "TOPOLOGY", tmp_path)
     assert cores.others(set(range(8))) == set(range(4, 8))
+
+
+def test_cores_that_slow_each_other_down_are_worth_fewer(few, monkeypatch):
+    assert 1 <= cores.worth() <= len(few)
+    monkeypatch.setattr(cores, "_speed", lambda some: 10.0 if len(some) == 1 else 5.6 * len(some))
+    monkeypatch.setattr(cores, "_all", set(range(16)))
+    cores._measure()
+    assert cores.worth() == 9
+    monkeypatch.setattr(cores, "_speed", lambda some: 10.4 * len(some))
+    cores._measure()
+    assert cores.worth() == 16, "not more than there are"
+
+
+def test_a_thread_on_each_core_works_for_as_long_as_it_is_measured(few, monkeypatch):
+    monkeypatch.setattr(cores, "MEASURED", 0.02)
+    before = os.sched_getaffinity(0)
+    assert cores._speed(few) > cores._speed(few[:1]) / 2 > 0
+    assert os.sched_getaffinity(0) == before

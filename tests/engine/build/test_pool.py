@@ -195,3 +195,9 @@ def test_a_machine_builds_with_what_timing_leaves_of_it(cores, gigabytes, size, 
     monkeypatch.setattr(pools, "cores_here", lambda: cores)
     monkeypatch.setattr(pools, "machine_bytes", lambda: gigabytes << 30)
     assert default_size() == size
+
+
+@pytest.mark.parametrize(("size", "worth", "ahead"), [(12, None, 8), (12, 16, 8), (12, 9, 5), (12, 4, 1), (1, None, 1)])
+def test_builds_that_nobody_waits_for_leave_the_lane_whole_cores(size, worth, ahead, monkeypatch):
+    monkeypatch.setattr(pools, "worth", lambda: worth)
+    assert pools.default_ahead(size) == ahead

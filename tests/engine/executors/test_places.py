@@ -6,6 +6,7 @@ import time
 import pytest
 
 from engine.executors import Cancelled, Share, loading
+from engine.executors import local as here
 from engine.executors.local import Local
 from engine.executors.places import Line
 
@@ -150,3 +151,11 @@ def test_one_session_opens_a_gpu_at_a_time_and_another_gpu_has_a_place_of_its_ow
         thread.join(60)
     assert max(first for first, _ in most) == 1 and max(second for _, second in most) == 1
     assert (1, 1) in most, "they do not wait for each other"
+
+
+def test_modules_start_on_a_quarter_of_what_the_cores_are_worth(monkeypatch):
+    monkeypatch.setattr(here, "cores_here", lambda: 16)
+    for worth, starts in ((None, 4), (16, 4), (9, 2), (1, 1)):
+        monkeypatch.setattr(here, "worth", lambda worth=worth: worth)
+        lines = here.Local()._lines
+        assert (lines["core"].places, lines["report"].places, lines["build"].places) == (starts, starts, 16)
