@@ -40,12 +40,13 @@ def default_size() -> int:
     return max(1, min(32, idle, machine_bytes() // WORKER_BYTES))
 
 
-def default_ahead(size: int) -> int:
+def default_ahead(size: int, crowded: bool = False) -> int:
     """Workers of a pool of this size for builds that nobody waits for: two thirds, because the others are for builds
-    that somebody does. Where cores are threads of fewer physical ones, more of them would slow down the lane, and get
-    little done (on a virtual machine of 16 cores that are worth 9, what used the lane took 1.2 times as long)."""
+    that somebody does. `crowded`: several sessions wait for the lane that times. Where cores are threads of fewer
+    physical ones, more builds would then slow down the lane, and get little done (on a virtual machine of 16 cores that
+    are worth 9, what used the lane took 1.2 times as long)."""
     most, cores = size - size // 3, worth()
-    return max(1, most if cores is None else min(most, cores - QUIET))
+    return max(1, min(most, max(size // 4, cores - QUIET)) if crowded and cores is not None else most)
 
 
 class Job:
@@ -113,7 +114,8 @@ class Help:
 
 
 class BuildPool:
-    """`size` threads, each with its own CuTe worker process, started when first needed.
+    """`size` threads, each with its own CuTe worker process, started when first needed. `crowded`: whether several
+    sessions use the lanes beside it.
 
     Equal sources are built once: for a source that is queued or running, `submit` returns its Job; for one in the
     cache, a Job that is done.
@@ -122,7 +124,7 @@ class BuildPool:
     def __init__(self, cache: Cache | None = None, size: int | None = None):
         self.cache = cache or Cache()
         self.size = size or default_size()
-        self.ahead = default_ahead(self.size)
+        self.crowded: Callable[[], bool] = lambda: False
         self._jobs: dict[str, Job] = {}
         self._queue: list[tuple[int, int, Job | Help]] = []
         self._number = itertools.count()
@@ -276,7 +278,7 @@ class BuildPool:
 
     def _room_ahead(self) -> bool:
         """Whether a build that nobody waits for may begin."""
-        return sum(job.ahead for job in self._running) < self.ahead
+        return sum(job.ahead for job in self._running) < default_ahead(self.size, self.crowded())
 
     def _one(self, job: Job, builder: CuteBuilder) -> Built:
         def stop() -> bool:

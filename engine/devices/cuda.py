@@ -87,9 +87,12 @@ class Cuda:
         free = self.gpu.get("free_bytes")
         self.room = Room(int(OURS * free), lambda: self._in_use(free)) if free else None
         self.pool = pool or BuildPool()
+        elsewhere = self.pool.crowded
+        self.pool.crowded = lambda: self.users > 1 or elsewhere()
         chosen = only(visible)
         self.workers = WorkerPool(environment(self.pool.cache) | chosen)
-        self.evaluators: WeakSet[Evaluator] = WeakSet()
+        self._evaluators: WeakSet[Evaluator] = WeakSet()
+        self._lock = threading.Lock()
         self._overhead: float | None = None
         atexit.register(self.shutdown)
 
@@ -110,15 +113,21 @@ class Cuda:
     def evaluator(self, *, local_user: bool) -> Evaluator:
         """A new user of this GPU, which starts to get warm."""
         self.local_user = local_user
-        evaluator = Evaluator(self, lambda: list(self.evaluators))
-        self.evaluators.add(evaluator)
+        evaluator = Evaluator(self, self.evaluators)
+        with self._lock:
+            self._evaluators.add(evaluator)
         self.warm()
         return evaluator
+
+    def evaluators(self) -> list[Evaluator]:
+        """Its users, some of which have no session now."""
+        with self._lock:
+            return list(self._evaluators)
 
     @property
     def users(self) -> int:
         """Sessions on this GPU."""
-        return sum(evaluator.at_work for evaluator in self.evaluators)
+        return sum(evaluator.at_work for evaluator in self.evaluators())
 
     def warm(self, source_kind: str = "module", many: int = AHEAD) -> None:
         """Start everything that takes seconds to import, for `many` sessions, without waiting."""

@@ -197,7 +197,31 @@ def test_a_machine_builds_with_what_timing_leaves_of_it(cores, gigabytes, size, 
     assert default_size() == size
 
 
-@pytest.mark.parametrize(("size", "worth", "ahead"), [(12, None, 8), (12, 16, 8), (12, 9, 5), (12, 4, 1), (1, None, 1)])
-def test_builds_that_nobody_waits_for_leave_the_lane_whole_cores(size, worth, ahead, monkeypatch):
+@pytest.mark.parametrize(
+    ("size", "worth", "crowded", "ahead"),
+    [(12, None, True, 8), (12, 16, True, 8), (12, 9, True, 5), (12, 4, True, 3), (12, 9, False, 8), (1, None, True, 1)],
+)
+def test_builds_that_nobody_waits_for_leave_whole_cores_to_a_crowd(size, worth, crowded, ahead, monkeypatch):
     monkeypatch.setattr(pools, "worth", lambda: worth)
-    assert pools.default_ahead(size) == ahead
+    assert pools.default_ahead(size, crowded) == ahead
+
+
+def test_a_pool_asks_whether_there_is_a_crowd_before_each_build_ahead(builds, tmp_path, monkeypatch):
+    monkeypatch.setattr(pools, "worth", lambda: 5)
+    wide = BuildPool(Cache(tmp_path), size=3)
+    wide.crowded = lambda: True
+    try:
+        jobs = [wide.submit(source(name), priority=10) for name in "ab"]
+        until(lambda: builds.running == 1)
+        time.sleep(0.05)
+        assert builds.running == 1
+        wide.crowded = lambda: False
+        one = threading.Thread(target=wide.build, args=(source("now"),))  # wakes the workers
+        one.start()
+        until(lambda: builds.running == 3)
+        builds.gate.set()
+        one.join()
+        assert [job.result().path for job in jobs] == [Path("a"), Path("b")]
+    finally:
+        builds.gate.set()
+        wide.close()
