@@ -256,10 +256,13 @@ def play(
 
 
 def one_by_one(app: Play, sessions: int) -> Iterator[dict]:
-    """The same sessions again, each with the machine to itself, by an engine that knows nothing of the others."""
+    """The same sessions again, each with the machine to itself, by an engine that knows nothing of the others: what one
+    teaches is forgotten, because sessions that start together do not learn from each other."""
     if sessions:
         app.next_engine("alone")
     for number in range(sessions):
+        for taught in Path(app.folder, "alone", "memory").glob("*.jsonl"):
+            taught.unlink()
         alone = app.submit(number)["id"]
         app.wait([alone])
         yield app.row(number, alone)
