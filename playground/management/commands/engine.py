@@ -12,9 +12,9 @@ from typing import Any
 from django.core.management.base import BaseCommand, CommandError
 from django.db import connection
 
-from engine import sandbox, trace
+from engine import cores, sandbox, trace
 from engine.devices import SessionRefused, registry
-from engine.executors.local import tracers
+from engine.executors.local import cores_here, tracers
 from engine.llm import handler, module_writer
 from engine.llm.settings import BadSettings
 from engine.llm.visitor import Postbox, VisitorsModels
@@ -62,6 +62,8 @@ class Command(BaseCommand):
 
         name = about["device"].get("title") or about["device"].get("name")
         logger.info("engine on %s (%s), sandbox %s", name, about["device"]["kind"], about["sandbox"])
+        if (worth := cores.worth()) is not None:
+            logger.info("its %d cores do together what %d do alone", cores_here(), worth)
         threading.Thread(target=_sweep, name="retention", daemon=True).start()
         desks = [] if models.why_not(module_writer.ROLE) else [lambda engine_id: Desk(engine_id, write)]
         desks.append(lambda engine_id: Desk(engine_id, _trace, "module", modules.AT_ONCE, modules.EVERY))
