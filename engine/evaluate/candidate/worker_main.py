@@ -22,11 +22,12 @@ import torch
 from engine import door, jsonprocess
 from engine.evaluate import shared_memory, shared_tensors
 from engine.evaluate.candidate.faults import Wrong, answered
+from engine.evaluate.candidate.guarded_outputs import first_writes
 from engine.evaluate.candidate.loaded_program import LoadedProgram, Timed, Values
 from engine.evaluate.correctness import inputs as data
 from engine.evaluate.integrity.process import judge_main
 from engine.evaluate.integrity.process.tracing import Snapshot
-from engine.evaluate.reference import eager_graph
+from engine.evaluate.reference import eager_graph, first_use
 from engine.evaluate.reference.baseline_cache import parts
 from engine.evaluate.reference.pytorch_classes import casting, permitted
 from engine.evaluate.timing import cupti
@@ -61,13 +62,15 @@ class Worker:
                 pass  # the cpp back end needs neither
 
     def warm(self, request: dict) -> dict:
-        """{name, uuid, total_bytes, capability}. The imports are done once this is answered."""
+        """{name, uuid, total_bytes, capability}. The imports and all first uses are done once this is answered."""
         if self.device != "cuda":
             return {"name": "cpu", "uuid": None, "total_bytes": 0, "capability": None}
         p = torch.cuda.get_device_properties(0)
         Snapshot()
         with contextlib.suppress(Exception):  # a container may have CUDA without CUPTI
             cupti.record(self.clock().flush)  # loads it, so that the first trial need not wait for it
+        first_use.of_rounds(self.device)
+        first_writes(self.device)
         return {
             "name": p.name,
             "uuid": str(getattr(p, "uuid", "")) or None,

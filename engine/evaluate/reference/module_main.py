@@ -14,6 +14,7 @@ from typing import Any
 
 from engine.evaluate import shared_memory
 from engine.evaluate.correctness import inputs as data
+from engine.evaluate.reference import first_use
 from engine.evaluate.reference.compiling import Compiled
 from engine.evaluate.reference.module_clock import ModuleClock
 from engine.evaluate.reference.module_state import WrittenState, copied, get, own_tensors, settle
@@ -73,6 +74,9 @@ class Held:
         self.state = WrittenState(self.graph)
         self.device = message["device"]
         data.few_threads(self.graph)
+        if self.device == "cuda":
+            first_use.of_rounds(self.device)
+            first_use.of_module(self.graph, self.device)
         self.seed = message["seed"]
         self.memory = message["memory"]
         self.own_slots = _slots(message["own_slots"])
