@@ -5,17 +5,21 @@ session needs its part of the memory before its module is loaded. What it needs 
 it holds between its turns are estimated. One session has the lane at a time, so all of them count with what they hold,
 and only the one for which that makes the largest difference with its need. A session that had a trial counts with what
 its processes really hold. Estimates may be too low: then sessions give back what they can, and the work runs once more
-(engine.evaluate.evaluator). The oldest request comes first, whatever its size: a large module does not wait for ever
-behind small ones.
+(engine.evaluate.evaluator). The oldest request comes first, but while it waits a few small ones may pass it: a large
+module does not wait for ever behind small ones, and they do not all wait with it.
 """
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
 from threading import Lock
 
 SCARCE = 0.75  # of the memory: the rest is for the next session, which may be a large one
 BUSY = 4  # sessions that keep the lane busy: while so many have their memory, nobody waits longer for want of more
+LONG = 20.0  # seconds: unless somebody has waited for so long, who may need more than they ever leave
+PASSES = 3  # small requests that may pass one that waits
+SMALL = 1 / 8  # of the memory: what such a request needs at most
 
 
 class Room:
@@ -51,8 +55,8 @@ class Room:
         next one might wait. What the sessions inside keep for their next turn is then worth less than its memory. (To
         give it back took 2.7% of the lane's seconds of 16 sessions, without what it takes to make it again.)"""
         with self._lock:
-            inside = sum(part.inside for part in self._line)
-            if inside < min(BUSY, len(self._line)):
+            waiting = [part for part in self._line if not part.inside]
+            if len(self._line) - len(waiting) < min(BUSY, len(self._line)) or any(part.waits_long for part in waiting):
                 return True
         now = self._in_use()
         return now is None or now > SCARCE * self.total
@@ -69,6 +73,8 @@ class Part:
 
     def __init__(self, room: Room, need: int, resting: int):
         self.room, self.need, self.resting, self.inside, self.settled = room, need, resting, False, False
+        self.passed = 0  # by so many small ones while it waited
+        self._since = time.monotonic()
 
     def enter(self) -> bool:
         """True once the memory is this session's. Call it again until then."""
@@ -76,11 +82,18 @@ class Part:
         with room._lock:
             if self.inside or self not in room._line:
                 return self.inside
-            before = room._line[: room._line.index(self)]
+            before = [part for part in room._line[: room._line.index(self)] if not part.inside]
             inside = [part for part in room._line if part.inside]
-            first = all(part.inside for part in before)
-            self.inside = first and room._used([*inside, self]) <= room.total
+            most = PASSES if self.need <= SMALL * room.total else 0
+            may = all(part.passed < most for part in before)
+            self.inside = may and room._used([*inside, self]) <= room.total
+            for part in before if self.inside else ():
+                part.passed += 1
             return self.inside
+
+    @property
+    def waits_long(self) -> bool:
+        return not self.inside and time.monotonic() - self._since > LONG
 
     def settle(self) -> None:
         """A trial ended, so that the session's processes hold what they keep."""

@@ -1,6 +1,6 @@
 """The memory of a GPU: each session gets its part, the oldest request first, and gives it back."""
 
-from engine.executors.room import BUSY, Room
+from engine.executors.room import BUSY, LONG, PASSES, Room
 
 GB = 10**9
 
@@ -14,13 +14,23 @@ def test_sessions_enter_while_there_is_room_and_the_next_one_when_a_part_is_give
     assert third.enter() and room.free() == 2 * GB
 
 
-def test_a_large_module_is_not_overtaken_by_small_ones():
+def test_a_large_module_is_passed_by_few_small_ones():
     room = Room(10 * GB)
-    inside, large, small = room.part(6 * GB), room.part(9 * GB), room.part(GB)
-    assert inside.enter() and not large.enter() and not small.enter()
-    assert small.ahead() == 1
+    inside, large = room.part(4 * GB), room.part(8 * GB)
+    small = [room.part(GB) for _ in range(PASSES + 1)]
+    assert inside.enter() and not large.enter() and small[0].ahead() == 1
+    assert [part.enter() for part in small] == [True] * PASSES + [False]
+    for part in small[:PASSES]:
+        part.leave()
+    assert not small[-1].enter(), "it has been passed often enough"
     inside.leave()
-    assert not small.enter() and large.enter() and small.enter()
+    assert not small[-1].enter() and large.enter() and small[-1].enter()
+
+
+def test_nothing_large_passes_one_that_waits():
+    room = Room(10 * GB)
+    inside, large, other = room.part(4 * GB), room.part(8 * GB), room.part(2 * GB)
+    assert inside.enter() and not large.enter() and not other.enter()
 
 
 def test_one_that_needs_more_than_there_is_gets_all_of_it_alone():
@@ -102,3 +112,13 @@ def test_who_waits_takes_no_memory_from_sessions_that_keep_the_lane_busy():
     inside[0].leave()
     assert room.scarce(), "fewer than that are inside, and somebody waits"
     assert waits.enter() and not room.scarce()
+
+
+def test_who_waits_for_long_gets_what_the_others_can_give_back(monkeypatch):
+    room, now = Room(BUSY * GB, lambda: 2 * GB), [0.0]
+    monkeypatch.setattr("engine.executors.room.time.monotonic", lambda: now[0])
+    inside = [room.part(GB) for _ in range(BUSY)]
+    waits = room.part(GB)
+    assert all(part.enter() for part in inside) and not waits.enter() and not room.scarce()
+    now[0] = LONG + 1
+    assert room.scarce()
