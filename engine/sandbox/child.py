@@ -2,7 +2,8 @@
 
 `python -m engine.sandbox.child REQUESTS REPLIES STACKS CPU_SECONDS gpu|cpu PRELOAD...`; the first three are file
 descriptors. The request {"entry": "engine.trace.child", ...} is answered by that module's `serve(message) -> dict`. The
-engine sets the entry, never the pasted text.
+engine sets the entry, never the pasted text. With a GPU, each of PRELOAD may have a `before_texts()`, which uses it
+before the process is ready.
 
 {"fork": true} forks a copy of this process, which answers until {"end": true} or its death. Then the first process,
 which has run no pasted text, reports the end, skips requests that were meant for the copy until {"back": word}, and
@@ -58,6 +59,9 @@ def main(arguments: list[str]) -> None:
             return
         torch.cuda.init()
         torch.zeros(1, device="cuda")
+        for module in (sys.modules[name] for name in preload):
+            if hasattr(module, "before_texts"):
+                module.before_texts()
         torch.cuda.synchronize()
         ready["gpu"] = torch.cuda.get_device_name(0)
     reply(ready)

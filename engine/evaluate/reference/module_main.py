@@ -32,6 +32,12 @@ from sol.graph import OpGraph
 _module: Held | None = None
 
 
+def before_texts() -> None:
+    """On the GPU of a process that waits for its module (engine.sandbox.child)."""
+    first_use.of_rounds("cuda")
+    first_use.of_products("cuda")
+
+
 def serve(message: dict) -> dict:
     global _module
     what = message["do"]
@@ -75,8 +81,7 @@ class Held:
         self.device = message["device"]
         data.few_threads(self.graph)
         if self.device == "cuda":
-            first_use.of_rounds(self.device)
-            first_use.of_module(self.graph, self.device)
+            first_use.of_convolutions(self.graph, self.device)
         self.seed = message["seed"]
         self.memory = message["memory"]
         self.own_slots = _slots(message["own_slots"])

@@ -10,7 +10,6 @@ from engine.trace import trace
 MODULES = {
     "conv": ("nn.Conv2d(3, 8, 3)", "torch.randn(2, 3, 8, 8)"),
     "volume": ("nn.Conv3d(3, 8, 3)", "torch.randn(2, 3, 8, 8, 8)"),
-    "product": ("nn.Linear(8, 4)", "torch.randn(2, 8)"),
     "pointwise": ("nn.GELU()", "torch.randn(2, 8)"),
 }
 
@@ -37,14 +36,18 @@ def operations(work):
     [
         ("conv", {"aten::conv2d"}, {"aten::conv3d"}),
         ("volume", {"aten::conv3d"}, {"aten::conv2d"}),
-        ("product", {"aten::linear", "aten::matmul"}, {"aten::conv2d"}),
-        ("pointwise", set(), {"aten::linear", "aten::conv2d"}),
+        ("pointwise", set(), {"aten::conv2d", "aten::conv3d"}),
     ],
 )
-def test_a_modules_kinds_of_operations_are_used_once(name, used, unused):
+def test_a_modules_convolutions_are_used_once(name, used, unused):
     traced = graph(name)
-    seen = operations(lambda: first_use.of_module(traced, "cpu"))
+    seen = operations(lambda: first_use.of_convolutions(traced, "cpu"))
     assert used <= seen and not unused & seen
+
+
+def test_products_are_used_once_in_each_type():
+    seen = operations(lambda: first_use.of_products("cpu"))
+    assert {"aten::linear", "aten::matmul"} <= seen
 
 
 def test_a_comparison_and_the_checks_of_outputs_are_used_once():
@@ -55,6 +58,7 @@ def test_a_comparison_and_the_checks_of_outputs_are_used_once():
 def test_the_modules_random_numbers_are_the_same_after_it():
     traced, before = graph("conv"), torch.get_rng_state()
     first_use.of_rounds("cpu")
-    first_use.of_module(traced, "cpu")
+    first_use.of_products("cpu")
+    first_use.of_convolutions(traced, "cpu")
     first_writes("cpu")
     assert torch.equal(torch.get_rng_state(), before)
