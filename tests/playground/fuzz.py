@@ -304,7 +304,7 @@ def fuzz(house: House, requests: int, number: int) -> Report:
     looks.start()
 
     @seed(number)
-    @settings(max_examples=requests, database=None, phases=[Phase.generate],
+    @settings(max_examples=requests, database=None, phases=[Phase.generate], deadline=None,
               suppress_health_check=list(HealthCheck))  # fmt: skip
     @given(Forms.requests(forms))
     def one(request: Request) -> None:
