@@ -222,7 +222,9 @@ class Forms:
             name = form.get("$ref", "").rpartition("/")[2]
             properties = self.schema["components"]["schemas"][name] if name else form
             needed = set(properties.get("required", ()))
-            fields = [f for f in properties["properties"] if f in USUAL and (f in needed or draw(st.booleans()))]
+            fields = [
+                f for f in properties.get("properties", ()) if f in USUAL and (f in needed or draw(st.booleans()))
+            ]
             value = {f: draw(st.sampled_from(USUAL[f])) for f in fields}
         if isinstance(value, dict):
             if "control_token" in value or value.get("kind") in USUAL["kind"]:
