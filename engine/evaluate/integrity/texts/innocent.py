@@ -19,7 +19,7 @@ EXAMPLES = ("get_inputs", "Model")  # what a text may have for a reader: the exa
 PATHS = ("/proc/cpuinfo", "/proc/meminfo", "/sys/devices/system/cpu", "/sys/devices/system/node", "/dev/null")
 _REFUSED = {"engine", "__main__", "faulthandler", "pytest", "multiprocessing", "_thread", "torch"}  # as imports
 _COUNTS = {"multiprocessing.cpu_count"}
-_OWN_FILES = {"tempfile.mkstemp", "os.open", "os.pipe", "os.memfd_create"}
+_OWN_FILES = {"tempfile.mkstemp", "os.open", "os.pipe"}
 _ON_DESCRIPTORS = {"os.fdopen", "os.read", "os.write"}
 _STREAM_METHODS = {"flush", "isatty", "reconfigure"}
 # With these a text may call functions that it does not name.
