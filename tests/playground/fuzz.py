@@ -84,6 +84,7 @@ ODD = (
     "%00",
     "%s%n",
     "../../etc/passwd",
+    "http://[",
     "9" * 400,
 )
 texts = st.one_of(
