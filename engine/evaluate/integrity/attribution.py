@@ -22,7 +22,7 @@ from engine.evaluate.integrity.texts.symbols import plain_name
 from engine.evaluate.timing.cupti import PRODUCT
 
 _OTHER_PRODUCT = re.compile(r"::.*(?:linear|conv|mm|matmul|lstm|gru|attention)")  # of PyTorch's, outside of ATen
-GIVEN = 8
+ARGUMENTS = 8
 
 
 class Attribution:
@@ -172,12 +172,12 @@ class Attribution:
             and not self.of.trivial
             and {op.op for op in self.of.examiner.graph.ops} - ATEN_MOVES
         ):
-            self.given_the_result(r, right, reply.get("given"))
+            self.given_the_result(r, right, reply.get("arguments"))
 
     def given_the_result(self, r: Round, right: dict, many: Any) -> None:
         """Report native functions that did nothing and were given the right result, whoever had computed it."""
-        for at in range(min(many, GIVEN) if isinstance(many, int) else 0):
-            self.of.c.ask("given", self.of.examiner.call_seconds, at=at)
+        for at in range(min(many, ARGUMENTS) if isinstance(many, int) else 0):
+            self.of.c.ask("argument", self.of.examiner.call_seconds, at=at)
             (a,) = self.of.examiner.judge.ask(
                 "results", reference=right, result=self.of.c.region("result"), key=r.key, tolerance=self.of.tolerance
             )["results"]

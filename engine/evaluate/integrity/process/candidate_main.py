@@ -209,7 +209,7 @@ class Held:
         calls = self.native.calls
         self.native.foreign.clear()
         self.native.silent = probe == "noop"
-        self.native.given = tracing.Given(self, shapes) if probe == "noop" and self.device == "cpu" else None
+        self.native.arguments = tracing.Arguments(self, shapes) if probe == "noop" and self.device == "cpu" else None
         around = OpLog(self.device) if probe == "ops" else Entries(SILENCED[probe]) if probe in SILENCED else None
         run = partial(self._run, arguments, shapes)
         if self.loaded.library is not None:
@@ -245,14 +245,14 @@ class Held:
         reply["native"] = self.native.calls - calls
         reply["ops"] = around.ops if isinstance(around, OpLog) else []
         reply["entries"] = around.counts if isinstance(around, Entries) else {}
-        reply["given"] = len(self.native.given.held) if self.native.given is not None else 0
+        reply["arguments"] = len(self.native.arguments.copies) if self.native.arguments is not None else 0
         reply["foreign"] = sorted(self.native.foreign)
         self.previous = [x for x in leaves if type(x) is self.torch.Tensor] if self.loaded.library is None else []
         return {**reply, **self.facts()}
 
-    def do_given(self, at: int) -> dict:
+    def do_argument(self, at: int) -> dict:
         """Lay down what a native function that did nothing was given, as if it were the result."""
-        self._lay_down([self.native.given.tensor(at)], "")
+        self._lay_down([self.native.arguments.tensor(at)], "")
         return {}
 
     def _wait_for_the_current_stream(self) -> None:

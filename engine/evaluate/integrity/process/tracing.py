@@ -166,34 +166,35 @@ _CUTE_CALLS = (
 )
 
 
-class Given:
+class Arguments:
     """Copies of the memory at the addresses that native functions were given while they did nothing: results that
-    somebody else had finished by then. `held`: the candidate; tensors of its inputs do not count."""
+    somebody else had finished by then. `owner`: the candidate; tensors of its inputs do not count."""
 
-    MANY = 8
+    MANY, BYTES = 8, 1 << 28  # copies, and what all of them may take
 
-    def __init__(self, held: Any, shapes: dict[str, list[int]]):
-        name = held.outputs[0]
-        slot = held.results[name]
-        self.shape, self.dtype = shapes.get(name, list(slot.shape)), tensor_at(held.result_map, slot).dtype
+    def __init__(self, owner: Any, shapes: dict[str, list[int]]):
+        name = owner.outputs[0]
+        slot = owner.results[name]
+        self.shape, self.dtype = shapes.get(name, list(slot.shape)), tensor_at(owner.result_map, slot).dtype
         self.size = math.prod(self.shape) * self.dtype.itemsize
-        self.known = {x.data_ptr() for x in held.tensors.values()}
-        self.held: list[bytearray] = []
+        self.known = {x.data_ptr() for x in owner.tensors.values()}
+        self.copies: list[bytearray] = []
+        self.most = min(self.MANY, self.BYTES // self.size) if self.size else 0
 
     def note(self, arguments: tuple) -> None:
         """Copy what these arguments of a native function point to."""
         for at in map(_address, arguments):
-            if at and at not in self.known and len(self.held) < self.MANY:
+            if at and at not in self.known and len(self.copies) < self.most:
                 self.known.add(at)
                 with contextlib.suppress(OSError, OverflowError), open("/proc/self/mem", "rb", 0) as memory:
                     memory.seek(at)
                     data = memory.read(self.size)
-                    self.held += [bytearray(data)] if len(data) == self.size else []
+                    self.copies += [bytearray(data)] if len(data) == self.size else []
 
     def tensor(self, at: int) -> Any:
         import torch
 
-        return torch.frombuffer(self.held[at], dtype=self.dtype).view(self.shape)
+        return torch.frombuffer(self.copies[at], dtype=self.dtype).view(self.shape)
 
 
 def _address(argument: Any) -> int:
@@ -203,6 +204,8 @@ def _address(argument: Any) -> int:
     try:
         if hasattr(argument, "data_ptr"):
             return int(argument.data_ptr())
+        if hasattr(argument, "__array_interface__"):  # of NumPy
+            return int(argument.__array_interface__["data"][0])
         return ctypes.cast(argument, ctypes.c_void_p).value or 0
     except (TypeError, ValueError, RuntimeError, ctypes.ArgumentError):
         return 0
@@ -216,7 +219,7 @@ class Native:
 
     def __init__(self) -> None:
         self.calls, self.silent, self.inside = 0, False, False
-        self.given: Given | None = None
+        self.arguments: Arguments | None = None
         self.foreign: set[str] = set()  # functions of libraries that were called
         native = self
 
@@ -276,8 +279,8 @@ class Native:
 
     def leave_out(self, arguments: tuple) -> int:
         """Do nothing in the place of a native function, and note what it was given."""
-        if self.given is not None:
-            self.given.note(arguments)
+        if self.arguments is not None:
+            self.arguments.note(arguments)
         return 0
 
     def watch_extensions(self) -> None:
