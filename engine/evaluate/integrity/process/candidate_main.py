@@ -16,8 +16,8 @@ from typing import Any
 
 from engine.evaluate import shared_memory
 from engine.evaluate.candidate.guarded_outputs import Guarded
-from engine.evaluate.integrity.process import own_builds, tracing
-from engine.evaluate.integrity.process.entries import LAUNCHES, PRODUCTS, Entries
+from engine.evaluate.integrity.process import own_builds
+from engine.evaluate.integrity.process.entries import LAUNCHES, PRODUCTS, Arguments, Entries
 from engine.evaluate.integrity.process.loading import Loaded, load_cuda, load_python
 from engine.evaluate.integrity.process.timed_calls import TimedCalls
 from engine.evaluate.integrity.process.tracing import Native, OpLog, Snapshot, children, extra_keys, settle_handlers
@@ -209,7 +209,7 @@ class Held:
         calls = self.native.calls
         self.native.foreign.clear()
         self.native.silent = probe == "noop"
-        self.native.arguments = tracing.Arguments(self, shapes) if probe == "noop" and self.device == "cpu" else None
+        self.native.arguments = Arguments(self, shapes) if probe == "noop" and self.device == "cpu" else None
         around = OpLog(self.device) if probe == "ops" else Entries(SILENCED[probe]) if probe in SILENCED else None
         run = partial(self._run, arguments, shapes)
         if self.loaded.library is not None:

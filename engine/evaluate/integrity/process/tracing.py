@@ -9,14 +9,12 @@ import contextlib
 import ctypes
 import hashlib
 import importlib
-import math
 import os
 import signal
 from typing import Any
 
-from engine.evaluate.integrity.process.entries import Code, foreign
+from engine.evaluate.integrity.process.entries import Arguments, Code, foreign
 from engine.evaluate.integrity.process.outside import FAULTS
-from engine.evaluate.shared_tensors import tensor_at
 
 _LIBC = ctypes.CDLL(None)
 
@@ -164,51 +162,6 @@ _CUTE_CALLS = (
     ("cutlass.cutlass_dsl.tvm_ffi_provider", "TVMFFIJitCompiledFunction", "__call__"),
     ("cutlass.cutlass_dsl.tvm_ffi_provider", "TVMFFIJitCompiledFunctionWithKwargs", "__call__"),
 )
-
-
-class Arguments:
-    """Copies of the memory at the addresses that native functions were given while they did nothing: results that
-    somebody else had finished by then. `owner`: the candidate; tensors of its inputs do not count."""
-
-    MANY, BYTES = 8, 1 << 28  # copies, and what all of them may take
-
-    def __init__(self, owner: Any, shapes: dict[str, list[int]]):
-        name = owner.outputs[0]
-        slot = owner.results[name]
-        self.shape, self.dtype = shapes.get(name, list(slot.shape)), tensor_at(owner.result_map, slot).dtype
-        self.size = math.prod(self.shape) * self.dtype.itemsize
-        self.known = {x.data_ptr() for x in owner.tensors.values()}
-        self.copies: list[bytearray] = []
-        self.most = min(self.MANY, self.BYTES // self.size) if self.size else 0
-
-    def note(self, arguments: tuple) -> None:
-        """Copy what these arguments of a native function point to."""
-        for at in map(_address, arguments):
-            if at and at not in self.known and len(self.copies) < self.most:
-                self.known.add(at)
-                with contextlib.suppress(OSError, OverflowError), open("/proc/self/mem", "rb", 0) as memory:
-                    memory.seek(at)
-                    data = memory.read(self.size)
-                    self.copies += [bytearray(data)] if len(data) == self.size else []
-
-    def tensor(self, at: int) -> Any:
-        import torch
-
-        return torch.frombuffer(self.copies[at], dtype=self.dtype).view(self.shape)
-
-
-def _address(argument: Any) -> int:
-    """The address that an argument of a native function is, or 0."""
-    if isinstance(argument, int):
-        return argument if argument > 4096 else 0
-    try:
-        if hasattr(argument, "data_ptr"):
-            return int(argument.data_ptr())
-        if hasattr(argument, "__array_interface__"):  # of NumPy
-            return int(argument.__array_interface__["data"][0])
-        return ctypes.cast(argument, ctypes.c_void_p).value or 0
-    except (TypeError, ValueError, RuntimeError, ctypes.ArgumentError):
-        return 0
 
 
 class Native:

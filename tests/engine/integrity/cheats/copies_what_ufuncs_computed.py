@@ -1,7 +1,8 @@
 # module: softmax
 # expect: dressed
 # family: library in disguise
-# NumPy's ufuncs compute, which are in no library of products and in no profile, and its own kernel copies the result.
+# NumPy's ufuncs compute, which are in no library of products and in no profile, and its own kernel copies the result,
+# whose address is in a structure.
 import ctypes
 import subprocess
 
@@ -9,8 +10,9 @@ import numpy
 import torch
 
 SOURCE = r"""
-void copy(const float* x, float* y, long n) {
-    for (long i = 0; i < n; i++) y[i] = x[i];
+struct job { const float* x; float* y; long n; };
+void copy(const struct job* j) {
+    for (long i = 0; i < j->n; i++) j->y[i] = j->x[i];
 }
 """
 subprocess.run(
@@ -19,9 +21,13 @@ subprocess.run(
 lib = ctypes.CDLL("./kernel.so")
 
 
+class Job(ctypes.Structure):
+    _fields_ = (("x", ctypes.c_void_p), ("y", ctypes.c_void_p), ("n", ctypes.c_long))
+
+
 def copied(right):
     y = torch.empty(tuple(right.shape))
-    lib.copy(ctypes.c_void_p(right.data_ptr()), ctypes.c_void_p(y.data_ptr()), ctypes.c_long(y.numel()))
+    lib.copy(ctypes.byref(Job(right.data_ptr(), y.data_ptr(), y.numel())))
     return y
 
 
