@@ -16,7 +16,7 @@ from engine.trace.capture import MAX_OPS
 from sol.graph import DTYPE_BYTES, OpGraph
 
 MAX_SOURCE = 1_000_000  # of a live module as text; what people paste is bounded before
-MAX_DIM, MAX_RANK = 1 << 40, 16
+MAX_DIM = 1 << 40
 MAX_TENSORS = 8 * MAX_OPS  # an operation of the modules in tests/ makes at most 5 (an LSTM), most make one
 MAX_READ = 256 * MAX_OPS  # names that all operations together read; a `cat` reads hundreds
 TIMEOUT = 30.0
@@ -108,10 +108,9 @@ def refuse(ended: SandboxEnded) -> SessionRefused:
     return SessionRefused(ended.code, f"{subject} {ended.what}{advice}", ended.line)
 
 
-def _too_large(name: Any, shape: tuple[int, ...]) -> str:
-    axes = f"{len(shape)} axes" if len(shape) > MAX_RANK else f"an axis of {min(max(shape), 1 << 62):.3g} elements"
-    named = f"Tensor {name}" if isinstance(name, str) and name.isidentifier() else "A tensor"
-    return f"{named[:60]} has {axes}; the limit is {MAX_RANK} axes below {MAX_DIM:.2g} elements. Make it smaller."
+def _too_large(name: Any, size: int) -> str:
+    tensor = f"Tensor {name}" if isinstance(name, str) and name.isidentifier() else "A tensor"
+    return f"{tensor[:60]} has an axis of {size:.2g} elements; the limit is {MAX_DIM:.2g}. Make it smaller."
 
 
 def _read(answer: dict, seconds: float) -> Traced:
@@ -131,12 +130,10 @@ def _read(answer: dict, seconds: float) -> Traced:
         graph = OpGraph.from_json(json.dumps(ok["graph"]))
         _check_order(graph)
         for t in graph.tensors.values():
-            if not all(isinstance(d, int) and d >= 0 for d in t.shape):
+            if not all(isinstance(d, int) and 0 <= d < 1 << 63 for d in t.shape) or len(t.shape) > 16:
                 raise ValueError(f"tensor {t.name} has no valid shape")
-            if len(t.shape) > MAX_RANK or any(
-                d >= MAX_DIM for d in t.shape
-            ):  # of a meta tensor, or one that is expanded
-                raise SessionRefused("memory_limit", _too_large(t.name, t.shape))
+            if any(d >= MAX_DIM for d in t.shape):  # of a meta tensor, or of one that is expanded
+                raise SessionRefused("memory_limit", _too_large(t.name, max(t.shape)))
             if t.strides and (
                 len(t.strides) != len(t.shape) or not all(isinstance(d, int) and abs(d) < MAX_DIM for d in t.strides)
             ):
