@@ -23,8 +23,14 @@ _OWN_FILES = {"tempfile.mkstemp", "os.open", "os.pipe"}
 _ON_DESCRIPTORS = {"os.fdopen", "os.read", "os.write"}
 _STREAM_METHODS = {"flush", "isatty", "reconfigure"}
 # With these a text may call functions that it does not name.
-_LOOKS_UP = {"globals", "locals", "vars", "exec", "eval", "dir", "compile", "__import__", "__dict__", "modules"}
-_LOOKING = {"inspect", "gc", "runpy", "importlib", "operator"}
+_LOOKS_UP = {
+    "globals", "locals", "vars", "exec", "eval", "dir", "compile", "__import__", "__dict__", "modules", "__globals__",
+    "f_globals", "__getattribute__", "pythonapi",
+}  # fmt: skip
+_LOOKING = {
+    "inspect", "gc", "runpy", "importlib", "operator", "pkgutil", "pydoc", "doctest", "unittest", "code", "pickle",
+    "marshal", "builtins",
+}  # fmt: skip
 _CONTAINERS = {
     "set",
     "list",
@@ -81,7 +87,7 @@ class Innocent:
     def _names_reached(self, nodes: list[ast.AST], entries: Iterable[str]) -> set[str]:
         """Every word of the code that runs, from the top of the text on."""
         body = self.source.tree.body
-        named = not any(_looks_up(n) for n in nodes)
+        named = not any(_looks_up(n, self.source.parent.get(n)) for n in nodes)
         resting = {s.name: s for s in body if _may_rest(s) and s.name not in entries and (named or s.name in EXAMPLES)}
         words: set[str] = set()
         for statement in body:
@@ -215,14 +221,15 @@ class Innocent:
 def _may_rest(node: ast.AST) -> bool:
     """Whether a statement is a function that only somebody who names it calls, or the copy of the reference."""
     if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)):
-        return not node.decorator_list and not node.name.startswith("__")
+        return not node.decorator_list and "__" not in node.name
     return isinstance(node, ast.ClassDef) and node.name in EXAMPLES
 
 
-def _looks_up(node: ast.AST) -> bool:
+def _looks_up(node: ast.AST, around: ast.AST | None) -> bool:
     """Whether a node may call a function of the text by another way than its name."""
-    if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "getattr":
-        return len(node.args) > 1 and not isinstance(node.args[1], ast.Constant)
+    if isinstance(node, ast.Name) and node.id == "getattr":
+        called = isinstance(around, ast.Call) and around.func is node and len(around.args) > 1
+        return not (called and isinstance(around.args[1], ast.Constant))
     if isinstance(node, (ast.Import, ast.ImportFrom)):
         modules = [a.name for a in node.names] if isinstance(node, ast.Import) else [node.module or ""]
         return any(m.split(".")[0] in _LOOKING for m in modules)
