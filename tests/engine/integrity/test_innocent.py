@@ -1,5 +1,7 @@
 """What the rules about texts leave alone, and what only looks like it."""
 
+import time
+
 import pytest
 
 from engine.evaluate.integrity.findings import CHEAT
@@ -67,6 +69,7 @@ def test_what_is_innocent_is_not_accused(text):
         ("fd, path = tempfile.mkstemp()\nfd = 5\nos.write(fd, b'x')\n", "harness_access"),
         ("def f(fd=tempfile.mkstemp()):\n    os.write(fd, b'x')\nf(5)\n", "harness_access"),
         ("daemon = subprocess.Popen(['sleep', '9'])\n", "threads"),
+        ("daemon = subprocess.Popen(['sleep', '9'])\ndef unused():\n    daemon.wait()\n", "threads"),
         ("def f(name):\n    return getattr(torch, name)\nf('a')\n", "hidden_code"),
         ("open('/sys/devices/system/cpu/../../../../proc/self/mem')\n", "harness_access"),
         ("def f(self):\n    self.__dict__.clear()\nf(time)\n", "harness_access"),
@@ -77,6 +80,23 @@ def test_what_is_innocent_is_not_accused(text):
 )
 def test_what_only_looks_innocent_is_accused(text, code):
     assert code in cheats(text)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "x = a" + ".f()" * 900,
+        "import multiprocessing\n" * 2000,
+        "p = subprocess.Popen(['a'])\np.wait()\n" * 1500,
+        "for a in 'x', 'y':\n    getattr(torch, a)\n" * 1500,
+        "def f(fd):\n    os.write(fd, b'')\n" * 1800,
+    ],
+    ids=lambda text: text[:20],
+)
+def test_a_long_text_is_read_in_seconds(text):
+    began = time.process_time()
+    cheats(text)
+    assert time.process_time() - began < 5
 
 
 @pytest.mark.parametrize(

@@ -43,7 +43,8 @@ _CONTAINERS = {
 
 
 class Innocent:
-    """`uses`: nodes that no rule looks at; `containers`: names that hold nothing but sets, lists and dictionaries."""
+    """`uses`: nodes that no rule looks at; `containers`: names that hold nothing but sets, lists and dictionaries;
+    `waited_for`: names of programs that the text waits for."""
 
     def __init__(self, source: PythonSource, entries: Iterable[str]):
         self.source = source
@@ -56,11 +57,17 @@ class Innocent:
         self._values: dict[str, list[ast.AST | None]] = {}  # name -> what is assigned to it anywhere
         for node in nodes:
             self._note_values(node)
+        self._values.pop("", None)
         self.containers = {
             name for name, values in self._values.items() if all(v is not None and self._container(v) for v in values)
         }
         self._reached = self._names_reached(nodes, entries)
         self.uses = {use for node in nodes for use in self._harmless(node)}
+        self.waited_for = {
+            short_name(n.func.value) for n in nodes
+            if isinstance(n, ast.Call) and isinstance(n.func, ast.Attribute) and n.func.attr in ("communicate", "wait")
+            if not self.unreached(n)
+        }  # fmt: skip
 
     # ---- code that nothing calls ----
 
@@ -206,9 +213,9 @@ class Innocent:
             if isinstance(target, (ast.Tuple, ast.List)):
                 first = target.elts[:1] if isinstance(value, ast.Call) else []  # (descriptor, path) of a file
                 for one in target.elts:
-                    self._values.setdefault(ast.unparse(one), []).append(value if one in first else None)
-            elif isinstance(target, (ast.Name, ast.Attribute)):
-                self._values.setdefault(ast.unparse(target), []).append(value)
+                    self._values.setdefault(short_name(one), []).append(value if one in first else None)
+            else:
+                self._values.setdefault(short_name(target), []).append(value)
 
     def _container(self, value: ast.AST) -> bool:
         literal = (ast.Set, ast.List, ast.Dict, ast.SetComp, ast.ListComp, ast.DictComp)
@@ -216,6 +223,13 @@ class Innocent:
             return isinstance(value, literal)
         name = value.func.id if isinstance(value.func, ast.Name) else ""
         return (self.source.dotted(value.func) or name) in _CONTAINERS and name not in self.source.functions
+
+
+def short_name(node: ast.AST) -> str:
+    """`name` or `name.attribute`; "" for anything else."""
+    if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name):
+        return f"{node.value.id}.{node.attr}"
+    return node.id if isinstance(node, ast.Name) else ""
 
 
 def _may_rest(node: ast.AST) -> bool:

@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 
 from engine.evaluate.integrity.findings import NOTE, Finding
 from engine.evaluate.integrity.texts import kept_results, names, static_cuda
-from engine.evaluate.integrity.texts.innocent import Innocent
+from engine.evaluate.integrity.texts.innocent import Innocent, short_name
 from engine.evaluate.integrity.texts.python_source import PythonSource, constant
 from engine.session.kernel_text import no_entry
 
@@ -139,9 +139,7 @@ class _Reader(PythonSource):
         function = self.functions.get(self.within(node)[0]) if self.within(node) else None
         program, around = name == "subprocess.Popen", self.parent.get(node)
         if program and isinstance(around, ast.Assign):
-            waits = [f"{ast.unparse(around.targets[0])}.{how}" for how in ("communicate", "wait")]
-            here = ast.walk(function or self.tree)
-            return any(isinstance(n, ast.Call) and ast.unparse(n.func) in waits for n in here)
+            return short_name(around.targets[0]) in self.innocent.waited_for - {""}
         if program or (name == "concurrent.futures.ThreadPoolExecutor" and function is not None):
             return isinstance(around, ast.withitem) and around.context_expr is node
         if function is None:
@@ -292,7 +290,7 @@ class _Reader(PythonSource):
             return ""
         name = self.dotted(node.func)
         last = name.rpartition(".")[2] if name else getattr(node.func, "attr", "")
-        if isinstance(node.func, ast.Attribute) and ast.unparse(node.func.value) in self.innocent.containers:
+        if isinstance(node.func, ast.Attribute) and short_name(node.func.value) in self.innocent.containers:
             return ""
         if name.split(".")[0] in ("torch", "numpy", "scipy") and (last in names.COMPUTE or last in names.CONTRACTIONS):
             return name
