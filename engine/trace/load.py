@@ -91,7 +91,11 @@ class Loaded:
             args, kwargs = (tuple(value[0]), value[1]) if pair else (tuple(value), {})
         elif kwargs:
             args, kwargs = self._by_name(value, line)
-        leaves = arguments.flattened(self.cls, args, kwargs)
+        try:
+            leaves = arguments.flattened(self.cls, args, kwargs)
+        except RecursionError:
+            reason = f"{self.inputs_from} gives a value that contains itself, or that is nested too deeply."
+            raise Bad("bad_inputs", reason, line) from None
         if not any(isinstance(v, torch.Tensor) for v in leaves):
             raise Bad("bad_inputs", f"{self.inputs_from} gives no tensor; it must give the inputs of forward.", line)
         for i, x in enumerate(leaves):

@@ -108,6 +108,11 @@ def refuse(ended: SandboxEnded) -> SessionRefused:
     return SessionRefused(ended.code, f"{subject} {ended.what}{advice}", ended.line)
 
 
+def _too_large(name: Any, size: int) -> str:
+    tensor = f"Tensor {name}" if isinstance(name, str) and name.isidentifier() else "A tensor"
+    return f"{tensor[:60]} has an axis of {size:.2g} elements; the limit is {MAX_DIM:.2g}. Make it smaller."
+
+
 def _read(answer: dict, seconds: float) -> Traced:
     """Check the answer. The pasted text may have written any part of it, so every field is validated."""
     error = answer.get("error")
@@ -125,8 +130,10 @@ def _read(answer: dict, seconds: float) -> Traced:
         graph = OpGraph.from_json(json.dumps(ok["graph"]))
         _check_order(graph)
         for t in graph.tensors.values():
-            if not all(isinstance(d, int) and 0 <= d < MAX_DIM for d in t.shape) or len(t.shape) > 16:
+            if not all(isinstance(d, int) and 0 <= d < 1 << 63 for d in t.shape) or len(t.shape) > 16:
                 raise ValueError(f"tensor {t.name} has no valid shape")
+            if any(d >= MAX_DIM for d in t.shape):  # of a meta tensor, or of one that is expanded
+                raise SessionRefused("memory_limit", _too_large(t.name, max(t.shape)))
             if t.strides and (
                 len(t.strides) != len(t.shape) or not all(isinstance(d, int) and abs(d) < MAX_DIM for d in t.strides)
             ):

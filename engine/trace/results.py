@@ -33,7 +33,10 @@ def split(result: Any) -> tuple[list[Any], list[Any]]:
 
 def why_not(result: Any) -> str:
     """What is wrong with a result, as the end of "forward returns ..."; "" if nothing is."""
-    tensors, others = split(result)
+    try:
+        tensors, others = split(result)
+    except RecursionError:
+        return "something that contains itself, or that is nested too deeply."
     odd = next((x for x in others if not isinstance(x, PLAIN)), None)
     if tensors and odd is None:
         return ""

@@ -1,5 +1,5 @@
-"""What daphne takes in before any view sees a request: a bounded body, in memory, an answer to a line that is too long,
-and a crowd of connections at once.
+"""What daphne takes in before any view sees a request: a bounded body, in memory, an answer to a line that is too long
+or has no path, and a crowd of connections at once.
 
 Daphne reads a whole body first, and a large one into a file in /tmp. So a stranger could fill the disk, and a full disk
 would break the requests of others. Django still answers bodies over DATA_UPLOAD_MAX_MEMORY_SIZE politely; beyond MOST
@@ -16,6 +16,8 @@ MOST = 2 << 20  # bytes of a body
 CROWD = 1024
 _TOO_LARGE = (413, "Payload Too Large", f"The request is over {MOST >> 20} MiB.", "Paste only the module to optimise.")
 _TOO_LONG = (414, "URI Too Long", "A line of the request is longer than 16 KiB.", "Send long texts in a body.")
+
+_NO_PATH = (400, "Bad Request", "The address of the request does not begin with a slash.", "Check the link.")
 
 
 def bound_requests() -> None:
@@ -40,6 +42,16 @@ def bound_requests() -> None:
         else:
             _end(request.channel, *_TOO_LARGE)
 
+    process = WebRequest.process
+
+    def with_a_path(request) -> object:
+        # Daphne believes this header of anybody, who could move every link of a page, and what a path means.
+        request.requestHeaders.removeHeader(b"Daphne-Root-Path")
+        if request.path.startswith(b"/"):
+            return process(request)
+        return _end(request.channel, *_NO_PATH)  # as `OPTIONS *` and CONNECT, at which Django fails
+
+    WebRequest.process = with_a_path
     WebRequest.gotLength = got_length
     WebRequest.handleContentChunk = handle_content_chunk
     HTTPChannel.lineLengthExceeded = lambda channel, line: _end(channel, *_TOO_LONG)

@@ -24,8 +24,11 @@ FIX = "Open the control link and copy the view link from there."
 
 def name_of(link: str) -> str:
     """The session's name in what a visitor gave: the name itself or an address of its page; "" for nothing. Raises
-    Refused for a control link, which lets whoever has it stop the session."""
-    parts = [part for part in urlsplit(unquote(link.strip())).path.split("/") if part]
+    Refused for what is no address, and for a control link, which lets whoever has it stop the session."""
+    try:
+        parts = [part for part in urlsplit(unquote(link.strip())).path.split("/") if part]
+    except ValueError:  # for example a bracket without its other half
+        raise Refused(400, "This is no link to a session.", FIX) from None
     if "c" in parts[:-1]:
         raise Refused(400, "This is a control link, which can stop the session.", FIX)
     at = next((i for i, part in enumerate(parts[:-1]) if part in _PLACES), None)

@@ -6,6 +6,9 @@ may read; a wrong token is refused with 401. The limits count each call for its 
 
 from __future__ import annotations
 
+import asyncio
+import importlib
+
 from asgiref.sync import sync_to_async
 from django.http import HttpRequest, HttpResponse, JsonResponse
 
@@ -22,8 +25,8 @@ async def endpoint(request: HttpRequest) -> HttpResponse:
         fix = "Add it to an agent as the README says."
         return JsonResponse({"error": POST, "fix": fix}, status=405, headers={"Allow": "POST"})
     call, body = await sync_to_async(_admitted)(request)
-    from playground.mcp import server  # takes a second: only the first agent waits for it
-
+    # It takes a second: the first agent alone waits for it, in a thread that is not the one of the views.
+    server = await asyncio.to_thread(importlib.import_module, "playground.mcp.server")
     headers = {name.lower(): value for name, value in request.headers.items()}
     status, named, text = await server.answer(call, request.path, headers, body)
     response = HttpResponse(text, status=status, content_type=named.get("content-type", "application/json"))

@@ -1,5 +1,7 @@
 """Headers that keep other sites out, and addresses that are keys in."""
 
+import socket
+
 import pytest
 
 from playground.models import Session
@@ -93,3 +95,23 @@ def test_the_api_describes_itself_without_a_cdn(client):
     paths = client.get("/api/openapi.json").json()["paths"]
     assert "/api/sessions" in paths and "/api/sessions/{session_id}/events" in paths
     assert "https://" not in client.get("/api/docs").content.decode()
+
+
+def answer(house, line: str, *headers: str) -> bytes:
+    """The whole answer to a request as it goes over the wire."""
+    with socket.create_connection(("127.0.0.1", house.port), timeout=60) as wire:
+        lines = [f"{line} HTTP/1.1", "Host: localhost", *headers, "Connection: close", "", ""]
+        wire.sendall("\r\n".join(lines).encode("latin-1"))
+        return wire.makefile("rb").read()
+
+
+@pytest.mark.parametrize("line", ["OPTIONS *", "CONNECT evil.example:443", "GET healthz", "GET ?a"])
+def test_an_address_without_a_path_is_refused_with_its_cause(house, line):
+    reply = answer(house, line)
+    assert b" 400 " in reply.splitlines()[0] and b'"error"' in reply and b'"fix"' in reply
+
+
+@pytest.mark.parametrize("prefix", ["//evil.example", "/gallery", "\xff"])
+def test_a_visitor_does_not_move_the_pages(house, prefix):
+    reply = answer(house, "GET /gallery", f"Daphne-Root-Path: {prefix}")
+    assert b" 200 " in reply.splitlines()[0] and b"evil.example" not in reply and b'href="/gallery"' in reply

@@ -9,6 +9,7 @@ These run in the candidate's process. /proc shows the loaded libraries from outs
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 from engine.evaluate.correctness.tolerance import Comparison, verdict
@@ -19,6 +20,9 @@ from engine.evaluate.integrity.rounds import Round
 from engine.evaluate.integrity.texts.names import ATEN_MOVES, ATEN_PRODUCTS
 from engine.evaluate.integrity.texts.symbols import plain_name
 from engine.evaluate.timing.cupti import PRODUCT
+
+_OTHER_PRODUCT = re.compile(r"::.*(?:linear|conv|mm|matmul|lstm|gru|attention)")  # of PyTorch's, outside of ATen
+ARGUMENTS = 8
 
 
 class Attribution:
@@ -37,8 +41,8 @@ class Attribution:
         report = self.of.report
         ops = {str(o[0]) for o in reply.get("ops", []) if isinstance(o, list) and o}
         native = reply.get("native") if isinstance(reply.get("native"), int) else 0
-        heavy = sorted(ops & ATEN_PRODUCTS)
-        light = sorted(ops - ATEN_PRODUCTS - ATEN_MOVES)
+        heavy = sorted(o for o in ops if o in ATEN_PRODUCTS or _OTHER_PRODUCT.search(o))
+        light = sorted(ops - set(heavy) - ATEN_MOVES)
         if reached := text(reply.get("foreign")):
             report.add(Finding("disguised", f"{', '.join(reached[:4])}, by ctypes", dynamic=True))
         if native and not self.of.bad:
@@ -162,6 +166,25 @@ class Attribution:
             what = "native functions do" if probe == "noop" else "launches do"
             evidence = f"the result is right (error {looked['results'][0]['error']:.2g}) when its {what} nothing"
             self.of.report.add(Finding("dressed", evidence, dynamic=True))
+        elif (
+            probe == "noop"
+            and len(shapes) == 1
+            and not self.of.trivial
+            and {op.op for op in self.of.examiner.graph.ops} - ATEN_MOVES
+        ):
+            self.given_the_result(r, right, reply.get("arguments"))
+
+    def given_the_result(self, r: Round, right: dict, many: Any) -> None:
+        """Report native functions that did nothing and were given the right result, whoever had computed it."""
+        for at in range(min(many, ARGUMENTS) if isinstance(many, int) else 0):
+            self.of.c.ask("argument", self.of.examiner.call_seconds, at=at)
+            (a,) = self.of.examiner.judge.ask(
+                "results", reference=right, result=self.of.c.region("result"), key=r.key, tolerance=self.of.tolerance
+            )["results"]
+            if verdict(self.of.cls, _comparison(a)) is None:
+                evidence = f"a native function was given the result (error {a['error']:.2g}), which others had computed"
+                self.of.report.add(Finding("dressed", evidence, dynamic=True))
+                return
 
 
 def _comparison(a: dict) -> Comparison:

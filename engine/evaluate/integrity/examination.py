@@ -20,7 +20,7 @@ from engine.evaluate.integrity.findings import NOTE, Finding, Report
 from engine.evaluate.integrity.judging import explain, explain_operands, like_trivial, number, precision_of, text
 from engine.evaluate.integrity.process.candidate import Candidate, CandidateEnded
 from engine.evaluate.integrity.process.judge import JudgeLost
-from engine.evaluate.integrity.process.outside import BUSY
+from engine.evaluate.integrity.process.outside import BUSY, CHILDREN
 from engine.evaluate.integrity.rounds import Round
 
 OPEN_SECONDS = {"python": 60.0, "cuda": 120.0}
@@ -299,8 +299,12 @@ class Examination:
         began = time.monotonic()
         self.c.ask("lay", self.examiner.call_seconds * 2, turns=turns)
         laid = time.monotonic() - began  # the harness's own part of what follows
+        before = self.c.waited_for()
         reply = self.c.ask("burst", self.examiner.call_seconds * 2, turns=turns)
         passed = time.monotonic() - began - 2 * laid
+        if (elsewhere := self.c.waited_for() - before) > CHILDREN:
+            evidence = f"programs that it starts in its calls computed for {elsewhere:.2g} s in {BURST} of them"
+            self.report.add(Finding("threads", evidence, dynamic=True))
         note_facts(self.report, reply)
         seconds = reply.get("seconds")
         claimed = sum(map(number, seconds)) if isinstance(seconds, list) else 0.0

@@ -1,11 +1,15 @@
 """Owner tokens are stored as hashes, belong to their key and are counted by the limits; answers are bounded."""
 
+import importlib
 import json
+import threading
+import types
 
 import pytest
 
 from playground.access import limits, owners, redaction, tokens
 from playground.access.limits import Limit
+from playground.mcp import views
 from playground.mcp.tool import MOST, MOST_TEXT, Answer, cut
 from playground.models import OwnerToken, Session
 from playground.retention import sweep
@@ -166,3 +170,17 @@ def test_a_session_that_no_agent_uses_any_more_ends_and_says_why(client, monkeyp
     assert (end.state, end.code, end.reason) == ("stopped", "idle", "No candidate came for 0 minutes.")
     patient = Control(session.id, Mailbox(), lambda: False)
     assert patient.patience is None and patient() == []
+
+
+@pytest.mark.django_db
+def test_the_sdk_is_imported_beside_the_event_loop(client, monkeypatch):
+    """On it, the first agent's call held up every other request for a second."""
+    threads = []
+
+    def imported(name: str):
+        threads.append(threading.current_thread().name)
+        return importlib.import_module(name)
+
+    monkeypatch.setattr(views, "importlib", types.SimpleNamespace(import_module=imported))
+    assert post(client, "/mcp", LISTING).status_code == 200
+    assert [name.split("_")[0] for name in threads] == ["asyncio"], threads

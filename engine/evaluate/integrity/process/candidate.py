@@ -176,6 +176,10 @@ class Candidate:
         """The share of one core that its processes use while nobody asks anything."""
         return outside.busy(self.box.members())
 
+    def waited_for(self) -> float:
+        """Seconds that programs have computed for which it waited."""
+        return outside.waited_for(self.box.members())
+
     def open(
         self, source: str, timeout: float, entry: str = "", builds: own_builds.Builds | None = None
     ) -> dict:  # fmt: skip

@@ -17,7 +17,7 @@ from typing import Any
 from engine.evaluate import shared_memory
 from engine.evaluate.candidate.guarded_outputs import Guarded
 from engine.evaluate.integrity.process import own_builds
-from engine.evaluate.integrity.process.entries import LAUNCHES, PRODUCTS, Entries
+from engine.evaluate.integrity.process.entries import LAUNCHES, PRODUCTS, Arguments, Entries
 from engine.evaluate.integrity.process.loading import Loaded, load_cuda, load_python
 from engine.evaluate.integrity.process.timed_calls import TimedCalls
 from engine.evaluate.integrity.process.tracing import Native, OpLog, Snapshot, children, extra_keys, settle_handlers
@@ -209,7 +209,8 @@ class Held:
         calls = self.native.calls
         self.native.foreign.clear()
         self.native.silent = probe == "noop"
-        around = OpLog() if probe == "ops" else Entries(SILENCED[probe]) if probe in SILENCED else None
+        self.native.arguments = Arguments(self, shapes) if probe == "noop" and self.device == "cpu" else None
+        around = OpLog(self.device) if probe == "ops" else Entries(SILENCED[probe]) if probe in SILENCED else None
         run = partial(self._run, arguments, shapes)
         if self.loaded.library is not None:
             self._guards(shapes)
@@ -223,10 +224,7 @@ class Held:
                     self._sync()
         finally:
             self.native.silent = False
-        if late:
-            self._wait_for_the_current_stream()
-        else:
-            self._sync()
+        (self._wait_for_the_current_stream if late else self._sync)()
         seconds = self.snapshot.real["time.perf_counter"]() - began
         reply = {
             "seconds": seconds,
@@ -247,9 +245,15 @@ class Held:
         reply["native"] = self.native.calls - calls
         reply["ops"] = around.ops if isinstance(around, OpLog) else []
         reply["entries"] = around.counts if isinstance(around, Entries) else {}
+        reply["arguments"] = len(self.native.arguments.copies) if self.native.arguments is not None else 0
         reply["foreign"] = sorted(self.native.foreign)
         self.previous = [x for x in leaves if type(x) is self.torch.Tensor] if self.loaded.library is None else []
         return {**reply, **self.facts()}
+
+    def do_argument(self, at: int) -> dict:
+        """Lay down what a native function that did nothing was given, as if it were the result."""
+        self._lay_down([self.native.arguments.tensor(at)], "")
+        return {}
 
     def _wait_for_the_current_stream(self) -> None:
         """Wait only for what a caller on the same stream may rely on."""

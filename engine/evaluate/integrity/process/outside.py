@@ -19,6 +19,7 @@ from engine.evaluate.integrity.process.entries import LIBRARY
 FAULTS = ("SIGSEGV", "SIGBUS", "SIGTRAP", "SIGILL", "SIGALRM", "SIGVTALRM", "SIGPROF")
 LOOKS = 8  # at the threads, within WATCHED
 REST, WATCHED = 0.03, 0.08  # seconds: threads of OpenMP may spin for a while after their work
+CHILDREN = 0.05  # seconds of children in a row of calls, of which none is the first
 BUSY = 0.25  # of one core; threads that wait use less
 
 
@@ -56,6 +57,16 @@ def busy(pids: list[int]) -> float:
         ready += _ready(pids)
     # The kernel books what a thread has waited when it runs next, which on a busy machine may be after this look.
     return max((_spent(pids) - before) / (time.monotonic() - began), ready / LOOKS)
+
+
+def waited_for(pids: list[int]) -> float:
+    """Seconds of the cores that children have used for which these processes have waited."""
+    ticks = 0
+    for pid in pids:
+        with contextlib.suppress(OSError, ValueError, IndexError):
+            fields = Path(f"/proc/{pid}/stat").read_text(errors="replace").rpartition(")")[2].split()
+            ticks += int(fields[13]) + int(fields[14])
+    return ticks / os.sysconf("SC_CLK_TCK")
 
 
 def _libraries(pid: int) -> set[str]:

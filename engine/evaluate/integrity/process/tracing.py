@@ -13,7 +13,7 @@ import os
 import signal
 from typing import Any
 
-from engine.evaluate.integrity.process.entries import Code, foreign
+from engine.evaluate.integrity.process.entries import Arguments, Code, foreign
 from engine.evaluate.integrity.process.outside import FAULTS
 
 _LIBC = ctypes.CDLL(None)
@@ -44,6 +44,12 @@ OPERATORS = (
     "aten::to.dtype",
     "aten::convolution",
 )
+
+# Of the operators that PyTorch brings.
+NAMESPACES = (
+    "aten::", "mkldnn::", "onednn::", "quantized::", "_quantized::", "mkldnn_prepacked::", "prepacked::", "xnnpack::",
+    "fbgemm::", "sparse::", "inductor::", "mkl::", "prims::",
+)  # fmt: skip
 
 WATCHED = (
     "time.perf_counter", "time.time", "time.monotonic", "time.sleep", "time.perf_counter_ns", "json.dumps", "os.write",
@@ -166,6 +172,7 @@ class Native:
 
     def __init__(self) -> None:
         self.calls, self.silent, self.inside = 0, False, False
+        self.arguments: Arguments | None = None
         self.foreign: set[str] = set()  # functions of libraries that were called
         native = self
 
@@ -179,7 +186,7 @@ class Native:
 
             def __call__(self, *arguments: Any, **named: Any) -> Any:
                 native.count(self._origin)
-                return 0 if native.silent else self._real(*arguments, **named)
+                return native.leave_out(arguments) if native.silent else self._real(*arguments, **named)
 
             def __getattr__(self, name: str) -> Any:
                 return getattr(self._real, name)
@@ -209,7 +216,7 @@ class Native:
 
             def call(self: Any, *arguments: Any, **named: Any) -> Any:
                 native.count("")
-                return 0 if native.silent else real.__call__(self, *arguments, **named)
+                return native.leave_out(arguments) if native.silent else real.__call__(self, *arguments, **named)
 
             members = {name: getattr(real, name) for name in ("_flags_", "_restype_", "_argtypes_")}
             return type(real)("Counted", (real,), {**members, "__call__": call})
@@ -222,6 +229,12 @@ class Native:
         self.calls += not self.inside
         if origin:
             self.foreign.add(origin)
+
+    def leave_out(self, arguments: tuple) -> int:
+        """Do nothing in the place of a native function, and note what it was given."""
+        if self.arguments is not None:
+            self.arguments.note(arguments)
+        return 0
 
     def watch_extensions(self) -> None:
         """Count functions of extensions that PyTorch builds."""
@@ -288,14 +301,20 @@ class Native:
 
 
 class OpLog:
-    """The ATen operators of a call and their counts: [[name, count]] in `ops`, after the call.
+    """PyTorch's operators in a call and their counts: [[name, count]] in `ops`, after the call. Those of ATen have no
+    prefix. On a CPU those of all threads. On a GPU those of the calling one: the others take Kineto, which would be
+    CUPTI's second user in this process.
 
     Uses PyTorch's own profiler, because a dispatch mode would import torch._dynamo, which takes seconds."""
 
-    def __init__(self) -> None:
+    def __init__(self, device: str) -> None:
         import torch
 
-        self._profile = torch.autograd.profiler.profile(use_kineto=False)
+        how: dict[str, Any] = {"use_kineto": False}
+        if device == "cpu":
+            config = torch._C._profiler._ExperimentalConfig(profile_all_threads=True)
+            how = {"use_kineto": True, "experimental_config": config}
+        self._profile = torch.autograd.profiler.profile(**how)
         self.ops: list[list] = []
 
     def __enter__(self) -> OpLog:
@@ -306,7 +325,7 @@ class OpLog:
         self._profile.__exit__(*error)
         counts: dict[str, int] = {}
         for event in self._profile.function_events[:20_000]:
-            if event.name.startswith("aten::"):
+            if event.name.startswith(NAMESPACES):
                 name = event.name.removeprefix("aten::")
                 counts[name] = counts.get(name, 0) + 1
         self.ops = [[n, c] for n, c in list(counts.items())[:200]]

@@ -20,7 +20,7 @@ _LIBRARIES = re.compile(
 )
 _JOIN = re.compile(r"\bcuda(Stream|Event|Device)Synchronize\b|\bcudaStreamWaitEvent\b")
 _RULES: tuple[tuple[str, str, str], ...] = (
-    ("threads", r"\b(fork|clone|daemon|posix_spawn\w*)\s*\(", "starts a process"),
+    ("threads", r"(?<![\w.>])(?<!\w::)(fork|clone|daemon|posix_spawn\w*)\s*\(", "starts a process"),
     (
         "harness_access",
         r"/proc/|\b(dlsym|dlopen|ptrace|mprotect)\s*\(|\bLD_PRELOAD\b|\bPyEval_|\bPyFrame_|\bPyRun_",
@@ -40,11 +40,13 @@ _RULES: tuple[tuple[str, str, str], ...] = (
     ),
     (
         "memoized",
-        r"\bstd::(unordered_)?map\s*<[^;]*\bvoid\s*\*|\bstatic\s+(const\s+)?void\s*\*\s*\w*(last|prev|cache)\w*",
+        r"\bstd::(unordered_)?map\s*<[^;]*\bvoid\s*\*(?!\s*,\s*CUtensorMap\b)",
         "keeps pointers between calls",
     ),
     ("hidden_code", r"\bmmap\s*\([^;]*PROT_EXEC", "carries code as data"),
 )
+_KEPT = re.compile(r"\bstatic\s+(?:const\s+)?void\s*\*\s*(?:const\s+)?(\w*(?:last|prev|cache)\w*)")
+_COMPARED = r"\b{0}\s*[!=]=(?!\s*(?:0|NULL|nullptr)\b)|[!=]=\s*(?:\([^()]*\)\s*)?{0}\b"  # with another pointer
 _GRAPH = re.compile(r"\bcudaGraphLaunch\b|\bcudaStreamBeginCapture\b")
 _GRAPH_UPDATE = re.compile(r"\bcudaGraphExec(?:Update|KernelNodeSetParams|NodeSetParams)\b")
 _THREAD = re.compile(r"\bstd::(?:thread|async|jthread)\b|\bpthread_create\b|\bthrd_create\b")
@@ -90,6 +92,11 @@ def check(text: str, *, first_line: int = 1) -> list[Finding]:
         Finding(code, f"{what} ({m[0].strip(' (')[:60]})", line(m.start()))
         for code, pattern, what in _RULES
         for m in list(re.finditer(pattern, bare))[:3]
+    ]
+    findings += [
+        Finding("memoized", f"keeps a pointer between calls, and compares it ({m[1]})", line(m.start()))
+        for m in list(_KEPT.finditer(bare))[:8]
+        if re.search(_COMPARED.format(m[1]), bare)
     ]
     graphs = list(_GRAPH.finditer(bare))
     if graphs:

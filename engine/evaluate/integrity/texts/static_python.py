@@ -16,11 +16,11 @@ from dataclasses import dataclass, field
 
 from engine.evaluate.integrity.findings import NOTE, Finding
 from engine.evaluate.integrity.texts import kept_results, names, static_cuda
+from engine.evaluate.integrity.texts.innocent import Innocent, short_name
 from engine.evaluate.integrity.texts.python_source import PythonSource, constant
 from engine.session.kernel_text import no_entry
 
 ENTRIES = ("forward", "kernel")
-EXAMPLES = ("get_inputs", "get_init_inputs", "Model")
 _JOINS = {"wait_stream", "synchronize", "wait_event", "record_stream"}
 _TF32 = {"NVIDIA_TF32_OVERRIDE", "TORCH_ALLOW_TF32_CUBLAS_OVERRIDE"}
 
@@ -61,6 +61,7 @@ class _Reader(PythonSource):
         super().__init__(tree)
         self.cls, self.entry = cls, entry
         self.entries = (*ENTRIES, entry) if entry else ENTRIES
+        self.innocent = Innocent(self, (*self.entries, "get_init_inputs"))
         self.findings: list[Finding] = []
         self.facts = Facts()
 
@@ -71,8 +72,8 @@ class _Reader(PythonSource):
         if not self._has_entry():
             self.findings.append(Finding("no_entry", no_entry(ast.unparse(self.tree), "python", self.entry).evidence))
         for node in ast.walk(self.tree):
-            if any(name in EXAMPLES for name in self.within(node)) or self._main_guard(node):
-                continue  # the example inputs, a copy of the reference, a demonstration: none of these run here
+            if node in self.innocent.uses or self.innocent.unreached(node):
+                continue
             for rule in _RULES:
                 rule(self, node)
         self._streams_and_graphs()
@@ -85,13 +86,6 @@ class _Reader(PythonSource):
         name of a module may do so."""
         names = module_names(self.tree.body)
         return "*" in names or bool(names & ({self.entry} if self.entry else {"ModelNew", "kernel"}))
-
-    def _main_guard(self, node: ast.AST) -> bool:
-        while node in self.parent:
-            node = self.parent[node]
-            if isinstance(node, ast.If) and "__name__" in ast.dump(node.test):
-                return True
-        return False
 
     # ---- rules about one node ----
 
@@ -140,15 +134,16 @@ class _Reader(PythonSource):
             self.add("hidden_code", node, ast.unparse(node)[:80])
 
     def _joined(self, node: ast.Call, name: str) -> bool:
-        """Whether threads end before the function that starts them returns: a pool in a `with`, or threads that the
-        function joins. The run counts those that live on."""
+        """Whether threads end before the function that starts them returns: a pool in a `with`, threads that the
+        function joins, or a program that it waits for. The run counts those that live on."""
         function = self.functions.get(self.within(node)[0]) if self.within(node) else None
+        program, around = name == "subprocess.Popen", self.parent.get(node)
+        if program and isinstance(around, ast.Assign):
+            return short_name(around.targets[0]) in self.innocent.waited_for - {""}
+        if program or (name == "concurrent.futures.ThreadPoolExecutor" and function is not None):
+            return isinstance(around, ast.withitem) and around.context_expr is node
         if function is None:
             return False
-        if name == "concurrent.futures.ThreadPoolExecutor":
-            return any(
-                item.context_expr is node for w in ast.walk(function) if isinstance(w, ast.With) for item in w.items
-            )
         joins = (
             n for n in ast.walk(function)
             if isinstance(n, ast.Call) and isinstance(n.func, ast.Attribute) and n.func.attr == "join" and not n.args
@@ -295,6 +290,8 @@ class _Reader(PythonSource):
             return ""
         name = self.dotted(node.func)
         last = name.rpartition(".")[2] if name else getattr(node.func, "attr", "")
+        if isinstance(node.func, ast.Attribute) and short_name(node.func.value) in self.innocent.containers:
+            return ""
         if name.split(".")[0] in ("torch", "numpy", "scipy") and (last in names.COMPUTE or last in names.CONTRACTIONS):
             return name
         if not name and isinstance(node.func, ast.Attribute) and (last in names.CONTRACTIONS or last in names.COMPUTE):
@@ -358,7 +355,7 @@ class _Reader(PythonSource):
                 if name not in loads:
                     self.add("dressed", node, f"{name} is never used")
         for node in ast.walk(self.tree):
-            if any(name in EXAMPLES for name in self.within(node)) or not self.within(node):
+            if not self.within(node) or self.innocent.unreached(node):
                 continue
             routine = self._routine(node)
             if routine:

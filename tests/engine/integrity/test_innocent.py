@@ -1,0 +1,117 @@
+"""What the rules about texts leave alone, and what only looks like it."""
+
+import time
+
+import pytest
+
+from engine.evaluate.integrity.findings import CHEAT
+from engine.evaluate.integrity.texts import static_cuda, static_python
+
+KERNEL = """
+import atexit, linecache, multiprocessing, os, subprocess, sys, tempfile, time, weakref
+import torch
+
+def kernel(x):
+    return launch(x)
+"""
+SEEDED = "def prepare():\n    torch.manual_seed(0)\n"
+
+
+def cheats(text: str) -> set[str]:
+    findings, _ = static_python.check(KERNEL + text)
+    return {f.code for f in findings if f.severity == CHEAT}
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        SEEDED,
+        SEEDED + "def demo():\n    prepare()\n",
+        SEEDED + "if __name__ == '__main__':\n    prepare()\n",
+        "n = multiprocessing.cpu_count()\n",
+        "print('x', file=sys.stderr)\nsys.stdout.flush()\n",
+        "fd, path = tempfile.mkstemp()\nos.write(fd, b'x')\n",
+        "gcc = subprocess.Popen(['gcc'])\ngcc.communicate()\n",
+        "for name in ('float16', 'float32'):\n    print(getattr(torch, name))\n",
+        "open('/proc/cpuinfo')\n",
+        "class A:\n    def __init__(self):\n        weakref.finalize(self, print)\n        self.__dict__.update(a=1)\n",
+        "bad = set()\ndef build():\n    try:\n        open('x')\n    except OSError:\n        bad.add(1)\nbuild()\n",
+    ],
+)
+def test_what_is_innocent_is_not_accused(text):
+    assert cheats(text) == set()
+
+
+@pytest.mark.parametrize(
+    ("text", "code"),
+    [
+        (SEEDED + "prepare()\n", "seeded"),
+        (SEEDED + "hook = prepare\n", "seeded"),
+        (SEEDED + "def demo():\n    prepare()\ndemo()\n", "seeded"),
+        (SEEDED + "globals()['pre' + 'pare']()\n", "seeded"),
+        (SEEDED + "getattr(sys.modules[__name__], 'pre' + 'pare')()\n", "seeded"),
+        (SEEDED + "names = ['prepare']\nimport operator\n", "seeded"),
+        (SEEDED + "if __name__ != '__main__':\n    prepare()\n", "seeded"),
+        (SEEDED + "if __name__ == '__main__':\n    pass\nelse:\n    prepare()\n", "seeded"),
+        (SEEDED + "__name__ = '__main__'\nif __name__ == '__main__':\n    prepare()\n", "seeded"),
+        (SEEDED + "look = getattr\nlook(torch, 'pre' + 'pare')()\n", "seeded"),
+        (SEEDED + "import pkgutil\npkgutil.resolve_name('candidate:pre' + 'pare')()\n", "seeded"),
+        (SEEDED.replace("prepare", "_A__f") + "class A:\n    def g(self):\n        __f()\n", "seeded"),
+        (SEEDED + "import builtins\nbuiltins.eval('pre' + 'pare()')\n", "seeded"),
+        ("@torch.no_grad()\n" + SEEDED, "seeded"),
+        (SEEDED.replace("prepare", "__getattr__"), "seeded"),
+        (SEEDED.replace("prepare", "get_init_inputs"), "seeded"),
+        (SEEDED.replace("prepare", "get_inputs") + "x = get_inputs()\n", "seeded"),
+        ("p = multiprocessing.Process(target=print)\n", "threads"),
+        ("from multiprocessing import Pool\n", "threads"),
+        ("sys.stdout.write('{}')\n", "harness_access"),
+        ("fd = 5\nos.write(fd, b'x')\n", "harness_access"),
+        ("fd, path = tempfile.mkstemp()\nfd = 5\nos.write(fd, b'x')\n", "harness_access"),
+        ("def f(fd=tempfile.mkstemp()):\n    os.write(fd, b'x')\nf(5)\n", "harness_access"),
+        ("daemon = subprocess.Popen(['sleep', '9'])\n", "threads"),
+        ("daemon = subprocess.Popen(['sleep', '9'])\ndef unused():\n    daemon.wait()\n", "threads"),
+        ("def f(name):\n    return getattr(torch, name)\nf('a')\n", "hidden_code"),
+        ("open('/sys/devices/system/cpu/../../../../proc/self/mem')\n", "harness_access"),
+        ("def f(self):\n    self.__dict__.clear()\nf(time)\n", "harness_access"),
+        ("class A:\n    def f(self):\n        self = time\n        self.__dict__.clear()\n", "harness_access"),
+        ("sys.modules['__main__']\n", "harness_access"),
+        ("def f(t):\n    try:\n        g()\n    except OSError:\n        t.add(1)\nf(0)\n", "fallback"),
+    ],
+)
+def test_what_only_looks_innocent_is_accused(text, code):
+    assert code in cheats(text)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "x = a" + ".f()" * 900,
+        "import multiprocessing\n" * 2000,
+        "p = subprocess.Popen(['a'])\np.wait()\n" * 1500,
+        "for a in 'x', 'y':\n    getattr(torch, a)\n" * 1500,
+        "def f(fd):\n    os.write(fd, b'')\n" * 1800,
+    ],
+    ids=lambda text: text[:20],
+)
+def test_a_long_text_is_read_in_seconds(text):
+    began = time.process_time()
+    cheats(text)
+    assert time.process_time() - began < 5
+
+
+@pytest.mark.parametrize(
+    ("text", "codes"),
+    [
+        ("torch::Tensor y = x.clone();", set()),
+        ("auto y = at::clone(x); auto z = p->clone();", set()),
+        ("if (fork() == 0) work();", {"threads"}),
+        ("int p = ::fork();", {"threads"}),
+        ("static void* cache_line;\nif (cache_line == nullptr) cache_line = make();", set()),
+        ("static const void *last_x;\nif (x == (void*)last_x) return 0;", {"memoized"}),
+        ("static void* prev;\nif (prev != x) fill(); prev = x;", {"memoized"}),
+        ("static std::unordered_map<const void*, CUtensorMap> maps;", set()),
+        ("static std::map<void*, int> seen;", {"memoized"}),
+    ],
+)
+def test_words_of_cuda_texts(text, codes):
+    assert {f.code for f in static_cuda.check(text) if f.severity == CHEAT} == codes
