@@ -108,7 +108,10 @@ def _copied(works: list[Callable[[], object]]) -> int:
         os._exit(1)
     signal.alarm(0)
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)
-    os.write(writer, b"1")  # and closed when this copy ends
+    try:
+        os.write(writer, b"1")  # and closed when this copy ends
+    except BrokenPipeError:  # the engine ended meanwhile, and so did the server
+        os._exit(0)
     return -1
 
 

@@ -1,5 +1,6 @@
 """What forks would each do slowly for the first time, a copy of their server does once, and then serves instead."""
 
+import multiprocessing
 import os
 import signal
 import time
@@ -69,6 +70,14 @@ def test_a_server_that_cannot_be_copied_goes_on(monkeypatch):
 
     monkeypatch.setattr(server.os, "fork", fork)
     assert server._copied([lambda: None]) == -1
+
+
+def test_a_copy_whose_server_has_ended_ends_without_a_word(monkeypatch, capfd):
+    gone, copies, fork = multiprocessing.get_context("fork").Event(), [], os.fork
+    monkeypatch.setattr(server.os, "fork", lambda: copies.append(fork()) or copies[-1])
+    os.close(server._copied([gone.wait]))
+    gone.set()
+    assert os.waitpid(copies[0], 0)[1] == 0 and capfd.readouterr().err == ""
 
 
 def test_a_copy_that_hangs_ends(monkeypatch):
