@@ -7,7 +7,7 @@ from typing import Any, Literal
 
 from django.http import HttpRequest, HttpResponse
 from django.views.decorators.http import require_safe
-from ninja import Header, NinjaAPI, Query, Schema, Status
+from ninja import Header, Query, Schema, Status
 from ninja.errors import HttpError, ValidationError
 from pydantic import ConfigDict, Field
 
@@ -22,7 +22,8 @@ from playground.language import examples
 from playground.learn import api as learn_api
 from playground.live import log
 from playground.models import Session, SessionEvent
-from playground.openapi import event_schemas, forms
+from playground.openapi import forms
+from playground.openapi.described import Described
 from playground.openapi.page import Page
 from playground.reading import api as reading_api
 from playground.rooms import api as rooms_api
@@ -33,22 +34,7 @@ logger = logging.getLogger(__name__)
 NO_TEXT = "This session has no such text."
 
 
-class Api(NinjaAPI):
-    """The API, whose description names the limits of this server (playground.conf)."""
-
-    def get_openapi_schema(self, **more: Any) -> Any:
-        schema, most = super().get_openapi_schema(**more), requests.most_trials()
-        for name in ("SpecFields", "BudgetIn"):
-            about = f"Trials of the strategy at most: a whole number from 1 to {most}"
-            trials = schema["components"]["schemas"][name]["properties"]["trials"]
-            for number in [s for s in (trials, *trials.get("anyOf", ())) if s.get("type") == "integer"]:
-                number |= {"minimum": 1, "maximum": most}
-            trials |= {"description": about} | ({"allowed": about.partition(": ")[2]} if "allowed" in trials else {})
-        event_schemas.describe(schema)
-        return schema
-
-
-api = Api(
+api = Described(
     title="μCUTLASS playground",
     version="1",
     description="Start a session, follow its log, read its texts; check and generate programs of the language, whose "

@@ -1,5 +1,6 @@
 """What daphne runs: `daphne -b 127.0.0.1 -p 8000 ucutlass_web.asgi:application`."""
 
+import gc
 import os
 import sys
 
@@ -9,7 +10,7 @@ os.environ.setdefault("DJANGO_SETTINGS_MODULE", "ucutlass_web.settings")
 http = get_asgi_application()  # sets Django up; the imports below need that
 
 from channels.routing import ProtocolTypeRouter, URLRouter  # noqa: E402
-from django.urls import path, re_path  # noqa: E402
+from django.urls import get_resolver, path, re_path  # noqa: E402
 
 from engine.llm.keys import no_core_dumps  # noqa: E402
 from playground.access.intake import bound_requests, take_in_crowds  # noqa: E402
@@ -40,3 +41,9 @@ application = ProtocolTypeRouter(
         ),
     }
 )
+
+# What is loaded now stays as long as the process. Each full collection of garbage would look at all of it, and nothing
+# else runs meanwhile: 0.2 s for 140,000 objects, on a slow core. The views are loaded first, not by the first request.
+get_resolver()._populate()
+gc.collect()
+gc.freeze()

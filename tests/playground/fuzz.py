@@ -12,15 +12,17 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import gc
 import http.client
 import json
+import multiprocessing
 import random
 import sys
 import tempfile
-import threading
 import time
 from collections import Counter
 from dataclasses import dataclass, field
+from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
@@ -271,28 +273,40 @@ def fault_of(request: Request, status: int, body: bytes) -> str | None:
     return f"without a cause: {shown}"
 
 
-class Looks(threading.Thread):
-    """Looks at /healthz until it is stopped; `seconds`: of each look."""
+class Looks:
+    """Looks at /healthz until it is stopped; `seconds`: of each look. It does so from a process of its own: here it
+    would wait for what draws the requests."""
 
     def __init__(self, port: int):
-        super().__init__(daemon=True)
-        self.port, self.seconds, self.faults = port, [], []
-        self._end = threading.Event()
+        spawn = multiprocessing.get_context("spawn")
+        self.seconds, self.faults = [], []
+        self._way, theirs = spawn.Pipe()
+        self._process = spawn.Process(target=look, args=(port, theirs), daemon=True)
 
-    def run(self) -> None:
-        while not self._end.wait(EVERY):
-            began = time.monotonic()
-            try:
-                status, _, _ = send(self.port, Request("GET", "/healthz", [], b""))
-                if status != 200:
-                    self.faults.append(f"/healthz -> {status}")
-            except (OSError, http.client.HTTPException) as e:
-                self.faults.append(f"/healthz: {type(e).__name__}: {e}")
-            self.seconds.append(time.monotonic() - began)
+    def start(self) -> None:
+        self._process.start()
 
     def stop(self) -> None:
-        self._end.set()
-        self.join()
+        self._way.send("end")
+        self.seconds, self.faults = self._way.recv()
+        self._process.join()
+
+
+def look(port: int, way: Connection) -> None:
+    """Look at /healthz until something comes; then answer (seconds of each look, faults)."""
+    gc.freeze()
+    seconds, faults = [], []
+    while not way.poll(EVERY):
+        began = time.monotonic()
+        try:
+            status, _, _ = send(port, Request("GET", "/healthz", [], b""))
+            if status != 200:
+                faults.append(f"/healthz -> {status}")
+        except (OSError, http.client.HTTPException) as e:
+            faults.append(f"/healthz: {type(e).__name__}: {e}")
+        seconds.append(time.monotonic() - began)
+    way.recv()
+    way.send((seconds, faults))
 
 
 def fuzz(house: House, requests: int, number: int) -> Report:

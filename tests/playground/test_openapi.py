@@ -26,6 +26,13 @@ def document():
     return json.loads(json.dumps(api.get_openapi_schema(path_params={}), default=str))
 
 
+def test_it_is_made_once_and_again_for_other_limits(monkeypatch):
+    assert api.get_openapi_schema(path_params={}) is api.get_openapi_schema(path_params={})
+    monkeypatch.setenv("UCUTLASS_MAX_TRIALS", "7")
+    budget = api.get_openapi_schema(path_params={})["components"]["schemas"]["BudgetIn"]["properties"]["trials"]
+    assert "from 1 to 7" in budget["description"]
+
+
 def test_every_kind_of_event_has_a_schema(document):
     schemas = document["components"]["schemas"]
     for row, kinds in (("SessionEvent", of_sessions.KINDS), ("RoomEvent", of_rooms.KINDS)):
