@@ -93,7 +93,8 @@ class Part:
 
     @property
     def waits_long(self) -> bool:
-        return not self.inside and time.monotonic() - self._since > LONG
+        """Of one that is not inside."""
+        return time.monotonic() - self._since > LONG
 
     def settle(self) -> None:
         """A trial ended, so that the session's processes hold what they keep."""

@@ -16,7 +16,6 @@ MOST = 2 << 20  # bytes of a body
 CROWD = 1024
 _TOO_LARGE = (413, "Payload Too Large", f"The request is over {MOST >> 20} MiB.", "Paste only the module to optimise.")
 _TOO_LONG = (414, "URI Too Long", "A line of the request is longer than 16 KiB.", "Send long texts in a body.")
-
 _NO_PATH = (400, "Bad Request", "The address of the request does not begin with a slash.", "Check the link.")
 
 

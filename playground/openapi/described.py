@@ -12,6 +12,8 @@ from playground.openapi import event_schemas
 
 
 class Described(NinjaAPI):
+    """Its description is made once, and again where a limit changes."""
+
     _described: tuple[Any, Any] = (None, None)  # (what it depends on, the last description)
 
     def get_openapi_schema(self, **more: Any) -> Any:
