@@ -183,7 +183,7 @@ class CuteBuilder:
         process, over_limit = self._process, []
 
         def stop() -> bool:
-            if limited.resident(process.pid) > self.memory:
+            if limited.resident(process.pid, self.memory) > self.memory:
                 over_limit.append(True)
             return bool(over_limit) or cancelled()
 

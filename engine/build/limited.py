@@ -94,7 +94,7 @@ def run(
                     process.wait(LOOK)
                     break
                 except subprocess.TimeoutExpired:
-                    peak = max(peak, resident(process.pid))
+                    peak = max(peak, resident(process.pid, memory))
                 if time.monotonic() - started > seconds:
                     why = "timeout"
                 elif peak > memory:
@@ -110,10 +110,12 @@ def run(
     return Ended(process.returncode, text, time.monotonic() - started, peak, why)
 
 
-def resident(session: int) -> int:
-    """Resident bytes of every process in a session, now or a moment ago. None yet for 0, the id of a process that has
-    not started."""
-    return processes.table(LOOK).of_session(session)
+def resident(session: int, limit: int) -> int:
+    """Resident bytes of every process in a session, now or a moment ago; now if they exceed `limit`. None yet for 0,
+    the id of a process that has not started."""
+    memory = processes.table(LOOK).of_session(session)
+    # A reading that others share may be from before this process, whose number another one had; so it ends nothing.
+    return memory if memory <= limit else processes.table().of_session(session)
 
 
 def _end(process: subprocess.Popen) -> None:

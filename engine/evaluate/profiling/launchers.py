@@ -88,7 +88,7 @@ class Launcher:
             now = time.monotonic()
             if now - looked > MEMORY_LOOK:
                 looked = now
-                if limited.resident(self._process.pid) > MEMORY:
+                if limited.resident(self._process.pid, MEMORY) > MEMORY:
                     self._lose("memory", f"it needed more than {MEMORY >> 30} GiB of memory")
             self._look(until, seconds, cancelled)
             select.select([self._pipes[1]], [], [], LOOK)
