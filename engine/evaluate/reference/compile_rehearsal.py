@@ -37,8 +37,11 @@ def before_forks() -> None:
         for name in MODULES:
             importlib.import_module(name)
         from torch._inductor import codecache
+        from torch._inductor.runtime import triton_compat
 
         codecache.torch_key()  # a hash of PyTorch's own text
+        if triton_compat.HAS_TRITON:
+            triton_compat.triton_key()  # and of Triton's, with its libraries: 0.4 s
 
 
 @contextlib.contextmanager
