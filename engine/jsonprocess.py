@@ -10,7 +10,6 @@ from __future__ import annotations
 import contextlib
 import json
 import os
-import select
 import signal
 import subprocess
 import tempfile
@@ -18,7 +17,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
-from engine import start
+from engine import descriptors, start
 from engine.door import Door
 from engine.forks import Forked, Forks, Unable
 
@@ -110,7 +109,7 @@ class JsonProcess:
         """The child's reply. Raises WorkerLost (and ends the child) on death, on silence beyond `timeout` seconds, when
         `cancelled()` turns true, on a reply that is not a JSON object or exceeds 16 MiB, and on output without a
         request, which would be taken for the answer."""
-        if self._buffer or select.select([self._process.stdout], [], [], 0)[0]:
+        if self._buffer or descriptors.readable(self._process.stdout, seconds=0):
             if not self._buffer and not os.read(self._process.stdout.fileno(), 1 << 20):
                 if self._by_itself():
                     return self.request(message, timeout=timeout, cancelled=cancelled)
@@ -132,8 +131,7 @@ class JsonProcess:
                 self._lost("cancelled", "was stopped on request")
             if len(self._buffer) > MAX_REPLY:
                 self._lost("garbled", "answered with more than 16 MiB")
-            ready, _, _ = select.select([self._process.stdout], [], [], min(remaining, 0.2))
-            if ready:
+            if descriptors.readable(self._process.stdout, seconds=min(remaining, 0.2)):
                 chunk = os.read(self._process.stdout.fileno(), 1 << 20)
                 if not chunk:
                     if self._by_itself():

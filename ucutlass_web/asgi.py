@@ -12,6 +12,7 @@ http = get_asgi_application()  # sets Django up; the imports below need that
 from channels.routing import ProtocolTypeRouter, URLRouter  # noqa: E402
 from django.urls import get_resolver, path, re_path  # noqa: E402
 
+from engine import descriptors  # noqa: E402
 from engine.llm.keys import no_core_dumps  # noqa: E402
 from playground.access.intake import bound_requests, take_in_crowds  # noqa: E402
 from playground.access.origins import Sockets  # noqa: E402
@@ -20,6 +21,7 @@ from playground.live.sockets import session_socket, unknown_socket  # noqa: E402
 from playground.rooms.socket.consumer import RoomConsumer  # noqa: E402
 
 no_core_dumps()  # this process has visitors' keys in memory, each for one request
+descriptors.allow_many()  # one for each viewer
 redact_access_log()
 bound_requests()
 take_in_crowds()

@@ -16,7 +16,6 @@ import contextlib
 import json
 import logging
 import os
-import select
 import signal
 import socket
 import subprocess
@@ -25,7 +24,7 @@ import time
 from collections.abc import Mapping, Sequence
 from typing import IO
 
-from engine import cores, start
+from engine import cores, descriptors, start
 
 logger = logging.getLogger("engine")
 
@@ -74,7 +73,7 @@ class Forked:
         while (status := self.poll()) is None:
             if until is not None and time.monotonic() > until:
                 raise subprocess.TimeoutExpired("a fork", timeout)
-            select.select([self._report if self._report is not None else self._handle], [], [], 0.1)
+            descriptors.readable(self._report if self._report is not None else self._handle, seconds=0.1)
         return status
 
     def kill(self) -> None:
@@ -113,7 +112,7 @@ class Forked:
 
 
 def _readable(one: int | socket.socket) -> bool:
-    return bool(select.select([one], [], [], 0)[0])
+    return bool(descriptors.readable(one, seconds=0))
 
 
 class Forks:

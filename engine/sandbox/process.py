@@ -11,7 +11,6 @@ import contextlib
 import fcntl
 import mmap
 import os
-import select
 import signal
 import subprocess
 import threading
@@ -19,7 +18,7 @@ import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 
-from engine import cores
+from engine import cores, descriptors
 from engine.devices import SessionRefused
 from engine.door import Door
 from engine.sandbox import channel, confine, forkserver, tree
@@ -289,7 +288,7 @@ class Sandbox:
             self._patience.look()
         if self._ended is not None:
             raise self._error()
-        select.select([] if write else [self._reply], [self._request] if write else [], [], POLL)
+        descriptors.writable(self._request, seconds=POLL) if write else descriptors.readable(self._reply, seconds=POLL)
 
     def _error(self) -> SandboxEnded:
         self._watcher.join(timeout=1.0)
@@ -331,7 +330,7 @@ class Sandbox:
                     next_look = now + (POLL if self._asked else IDLE_LOOK if self._inner else SPARE_LOOK)
                 if self._ended is not None and process is not None and process.poll() is not None:
                     return
-                select.select([printed], [], [], POLL if self._asked else IDLE_LOOK)
+                descriptors.readable(printed, seconds=POLL if self._asked else IDLE_LOOK)
         except OSError:
             return
         finally:

@@ -11,7 +11,6 @@ from __future__ import annotations
 import contextlib
 import json
 import os
-import select
 import signal
 import subprocess
 import sys
@@ -21,6 +20,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
+from engine import descriptors
 from engine.bench.run import runner
 from engine.bench.run.crew import Crew
 from engine.bench.run.request import Request
@@ -198,8 +198,8 @@ def _lines(process: subprocess.Popen) -> Iterator[bytes]:
     it have that open, too."""
     out, buffer = process.stdout.fileno(), b""
     while True:
-        if not select.select([out], [], [], POLL)[0]:
-            if process.poll() is None or select.select([out], [], [], 0)[0]:
+        if not descriptors.readable(out, seconds=POLL):
+            if process.poll() is None or descriptors.readable(out, seconds=0):
                 continue
             return
         data = os.read(out, 1 << 20)

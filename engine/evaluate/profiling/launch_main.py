@@ -28,7 +28,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from engine import start
+from engine import descriptors, start
 
 if TYPE_CHECKING:
     import torch
@@ -76,7 +76,7 @@ def _serve(requests: Any, reply: Callable[[dict], Any]) -> int:
 
 
 def _comes(requests: Any, seconds: float) -> bool:
-    return bool(select.select([requests], [], [], seconds)[0])
+    return bool(descriptors.readable(requests, seconds=seconds))
 
 
 def _timed(work: Callable, *arguments: Any) -> tuple[Any, float]:

@@ -16,7 +16,6 @@ import atexit
 import contextlib
 import json
 import os
-import select
 import signal
 import subprocess
 import tempfile
@@ -25,7 +24,7 @@ import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
-from engine import cores, start
+from engine import cores, descriptors, start
 from engine.build import limited
 from engine.evaluate.profiling import ncu
 
@@ -91,7 +90,7 @@ class Launcher:
                 if limited.resident(self._process.pid, MEMORY) > MEMORY:
                     self._lose("memory", f"it needed more than {MEMORY >> 30} GiB of memory")
             self._look(until, seconds, cancelled)
-            select.select([self._pipes[1]], [], [], LOOK)
+            descriptors.readable(self._pipes[1], seconds=LOOK)
 
     def wait_imported(self, seconds: float) -> bool:
         """Wait for its imports. Returns False if they take longer, or if it ended."""

@@ -13,7 +13,6 @@ import contextlib
 import json
 import logging
 import os
-import select
 import socket
 import subprocess
 import sys
@@ -23,7 +22,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from engine import cores, start
+from engine import cores, descriptors, start
 from engine.sandbox import channel, confine, tree
 from engine.sandbox.forkserver.join import SPACES
 
@@ -82,7 +81,7 @@ class Forked:
 
     def _read(self, seconds: float, enough) -> None:
         until = time.monotonic() + seconds
-        while not enough() and select.select([self.report], [], [], max(0.0, until - time.monotonic()))[0]:
+        while not enough() and descriptors.readable(self.report, seconds=until - time.monotonic()):
             data = os.read(self.report, 1 << 12)
             if not data:
                 return
@@ -181,7 +180,7 @@ class Server:
                 os.close(fd)
         with contextlib.suppress(OSError):
             holder.stdin.write(b"\n")
-        if not select.select([holder.stdout], [], [], PATIENCE)[0] or not holder.stdout.read(1):
+        if not descriptors.readable(holder.stdout, seconds=PATIENCE) or not holder.stdout.read(1):
             holder.kill()
             holder.wait()
             raise Unable("bubblewrap did not start")
@@ -198,7 +197,7 @@ class Server:
             forked = self.fork(arguments, preload, inherited, printed, gpu=gpu)
             try:
                 os.close(fds.pop("replies"))  # or its end would not be seen
-                if not select.select([fds["reply"]], [], [], READY_SECONDS)[0] or not _ready(fds["reply"]):
+                if not descriptors.readable(fds["reply"], seconds=READY_SECONDS) or not _ready(fds["reply"]):
                     raise Unable(forked.error() or "it did not become ready")
                 forked.enter()
             finally:

@@ -22,14 +22,13 @@ import importlib
 import json
 import os
 import random
-import select
 import signal
 import socket
 import sys
 import tempfile
 from collections.abc import Callable
 
-from engine import start
+from engine import descriptors, start
 from engine.sandbox import child, confine
 from engine.sandbox.forkserver import join
 
@@ -51,7 +50,7 @@ def main() -> None:
     _unlimited()
     copy: int | None = None  # where the copy that prepares itself says that it serves; -1: there is none
     while True:
-        if copy is not None and copy >= 0 and copy in select.select([way, copy], [], [])[0]:
+        if copy is not None and copy >= 0 and copy in descriptors.readable(way, copy):
             copy = _replaced(copy)
         data, fds, _, _ = socket.recv_fds(way, ORDER, DESCRIPTORS)
         if not data:

@@ -12,7 +12,7 @@ from typing import Any
 from django.core.management.base import BaseCommand, CommandError
 from django.db import connection
 
-from engine import cores, sandbox, trace
+from engine import cores, descriptors, sandbox, trace
 from engine.devices import SessionRefused, registry
 from engine.executors.local import cores_here, tracers
 from engine.llm import handler, module_writer
@@ -42,6 +42,7 @@ class Command(BaseCommand):
         parser.add_argument("--once", action="store_true", help="end when no session waits")
 
     def handle(self, *, device: str, once: bool, **options) -> None:
+        descriptors.allow_many()  # some thirty for each session
         try:
             models = handler.of_environment()
         except BadSettings as e:
