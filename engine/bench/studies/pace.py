@@ -1,9 +1,7 @@
 """Measure how fast trials come: sessions on `cute` beside a loop over nvcc for the same time, and the first trial.
 
     python -m engine.bench.studies.pace --seconds 300 --json pace.json            # two windows of five minutes
-    python -m engine.bench.studies.pace --seconds 90 --loop-seconds 120 --json pace.json
-    python -m engine.bench.studies.pace --side loop --seconds 300 --json pace.json  # one of them; the other stays in
-    the file
+    python -m engine.bench.studies.pace --side loop --seconds 300 --json pace.json  # one; the file keeps the other
     python -m engine.bench.studies.pace --side kernels --seconds 120 --json pace.json  # raw kernels
 
 The side `kernels` plays sessions of `flat` whose candidates are raw kernels, from the rehearsal: the CuTe DSL code of
@@ -39,8 +37,7 @@ from engine.session import events
 from engine.session.runner import SessionSpec, run
 from engine.session.spec import MAX_TRIALS
 
-# The suite's products and linear layers whose f16 programs `cute` takes; sessions for only a first trial use the first
-# ones.
+# The suite's products and linear layers whose f16 programs `cute` takes; --starts uses the first ones.
 MODULES = (
     "linear_div_gelu", "matmul_square", "linear_scale_leaky", "linear_mish_mish", "bmm", "linear_relu_div",
     "matmul_transposed_b", "linear_hardtanh_gelu", "matmul_rectangular", "linear_scaled_residual", "matmul_irregular",
@@ -177,12 +174,14 @@ def play(
     trials: int = TRIALS,
     say: Callable[[str], None] = lambda text: None,
     warm: Callable[[], None] = lambda: None,
+    keep: Callable[[Window], None] = lambda window: None,
     strategy: dict[str, Any] | None = None,
     handlers: Any = None,
 ) -> Window:
     """Sessions on `modules` (name, text, kind), one after the other, until `seconds` have passed or no module is left.
 
-    `warm` is called between sessions, as the app's engine does. A trial that the clock interrupts does not count.
+    Between sessions `keep` gets what there is so far, and `warm` is called, as the app's engine does. A trial that the
+    clock interrupts does not count.
     `strategy`: fields of the sessions' spec for another strategy than the planner, with the `handlers` of its models.
     """
     began = time.monotonic()
@@ -193,9 +192,11 @@ def play(
         _session(window, (name, text, kind), device, began, {"trials": trials, **(strategy or {})}, say, handlers)
         if not window.ended and not window.sessions[-1]["end"].startswith(("done", "stopped")):
             raise SessionRefused("nothing_ran", f"{name}: {window.sessions[-1]['end']}")
+        keep(window)
         warm()
     else:
         window.seconds = min(seconds, time.monotonic() - began)  # there was nothing left to try
+        keep(window)
     return window
 
 
@@ -294,6 +295,7 @@ def main(argv: list[str] | None = None) -> int:
 
 
 def _play(args: argparse.Namespace) -> int:
+    from engine import trace
     from engine.devices import registry
     from engine.evaluate.timing import gpu_condition
 
@@ -315,16 +317,18 @@ def _play(args: argparse.Namespace) -> int:
     modules = _sources(tuple(filter(None, args.only.split(","))))
 
     def warm() -> None:
-        from engine.trace import warm as trace_warm
-
-        trace_warm(local_user=True)
+        trace.warm(local_user=True)
         device.warm()
 
-    def save() -> None:
+    def save(**more: Any) -> None:
+        results.update(more)
         if {"cute", "loop"} <= results.keys():
             results["times_as_many"] = times_as_many(results["cute"], results["loop"])
         if out:
             atomic_write.write_results(out, results)
+
+    def keep(side: str, **about: Any) -> Callable[[Window], None]:
+        return lambda window: save(**{side: about | window.to_json()})
 
     def ready() -> None:
         warm()
@@ -335,26 +339,22 @@ def _play(args: argparse.Namespace) -> int:
     ready()
     if args.side == "kernels":
         with tempfile.TemporaryDirectory() as folder, rehearsed.rehearsal(folder) as models:
-            played = play(
-                modules, device, args.seconds, say=_say, warm=warm, strategy=KERNELS, handlers=handler.handlers(models)
-            )
-        results["kernels"] = {"model": "rehearsed: rules wrote each reply", **KERNELS, **played.to_json()}
+            led = {"strategy": KERNELS, "handlers": handler.handlers(models)}
+            keeps = keep("kernels", model="rehearsed: rules wrote each reply", **KERNELS)
+            play(modules, device, args.seconds, say=_say, warm=warm, keep=keeps, **led)
         _say(summary("kernels", results["kernels"]))
     if args.side in ("both", "cute"):
         results["starts"] = []
         for one in modules[1 : 1 + args.starts]:
-            start = play([one], device, 120.0, trials=1, say=_say)
-            results["starts"] += start.sessions
+            results["starts"] += play([one], device, 120.0, trials=1, say=_say).sessions
             _say(f"first trial of {one[0]}: {results['starts'][-1]['stages']}")
             save()
             ready()
-        results["cute"] = play(modules, device, args.seconds, say=_say, warm=warm).to_json()
-        save()
+        play(modules, device, args.seconds, say=_say, warm=warm, keep=keep("cute"))
         _say(summary("cute", results["cute"]))
     if args.side in ("both", "loop"):
-        results["loop"] = play(modules, Loop(device), args.loop_seconds or args.seconds, say=_say, warm=warm).to_json()
+        play(modules, Loop(device), args.loop_seconds or args.seconds, say=_say, warm=warm, keep=keep("loop"))
         _say(summary("loop", results["loop"]))
-    save()
     device.close()
     _say(verdict(results))
     return 0

@@ -1,5 +1,6 @@
 """How fast trials come: what counts, on which side, and that the loop really builds in turn by nvcc."""
 
+import json
 import time
 from types import SimpleNamespace
 
@@ -43,6 +44,30 @@ def test_a_trial_that_the_clock_cuts_is_not_counted_and_the_session_is_stopped()
     assert 1 <= len(window.judged) <= 6
     assert all(e.at <= 4.0 and e.seconds >= 0.6 for e in window.judged) and not [e for e in window.ended if e.failed]
     assert window.sessions[-1]["end"].startswith("stopped") and len(window.sessions) == 1
+
+
+def test_what_there_is_after_each_session_is_kept():
+    counts = []
+    pace.play(MODULES, CountingDevice(), 60.0, trials=3, keep=lambda w: counts.append((len(w.judged), len(w.sessions))))
+    assert counts == [(3, 1), (6, 2), (6, 2)]
+
+
+def test_a_file_holds_the_sessions_before_the_one_in_which_the_study_ends(tmp_path, monkeypatch):
+    from engine.bench.studies.pace import _session as real
+
+    def ends(window, *arguments):
+        if window.sessions:
+            raise KeyboardInterrupt
+        real(window, *arguments)
+
+    monkeypatch.setattr(pace, "_session", ends)
+    monkeypatch.setattr(pace, "_sources", lambda only: MODULES)
+    monkeypatch.setattr("engine.trace.warm", lambda **options: None)
+    monkeypatch.setattr("engine.devices.registry.get", lambda *a, **k: CountingDevice())
+    out = tmp_path / "pace.json"
+    with pytest.raises(KeyboardInterrupt):
+        pace.main(["--side", "cute", "--starts", "0", "--rest", "0", "--seconds", "60", "--json", str(out)])
+    assert json.loads(out.read_text())["cute"]["sessions"][0]["end"].startswith("done")
 
 
 def test_a_session_that_cannot_begin_ends_the_window_at_once():
