@@ -23,7 +23,7 @@ ENOUGH = 8  # a machine with fewer cores needs all of them for builds
 NICE = 10
 TOPOLOGY = Path("/sys/devices/system/cpu")
 MEASURED = 0.05  # seconds of work for each look at how fast cores are
-WORK = random.Random(0).randbytes(1 << 15)  # to compress, which Python's threads do side by side
+BYTES = 1 << 15  # to compress, which Python's threads do side by side
 
 _all: set[int] = set()  # the cores of this process, once some are reserved
 _worth = 0  # see `worth`, once measured
@@ -53,13 +53,14 @@ def _measure() -> None:
 def _speed(cores: Iterable[int]) -> float:
     """Texts compressed a second, by a thread on each of these cores."""
     done: list[float] = []
+    text = random.Random(0).randbytes(BYTES)
 
     def work(core: int) -> None:
         _move(0, {core})
         start.wait()
         turns, began = 0, time.perf_counter()
         while (now := time.perf_counter()) < began + MEASURED:
-            zlib.compress(WORK)
+            zlib.compress(text)
             turns += 1
         done.append(turns / (now - began))
 
