@@ -1,7 +1,7 @@
 """Wait for files and sockets, and have many of them open.
 
-An engine with sixty sessions has more than a thousand descriptors open. Linux allows a process 1,024 unless it asks for
-more, and `select` cannot name those beyond; `poll` can.
+An engine with many sessions may have more than a thousand descriptors open. Linux allows a process 1,024 unless it asks
+for more, and `select` cannot name those beyond; `poll` can.
 """
 
 from __future__ import annotations
@@ -46,5 +46,5 @@ def _ready(files: tuple[File, ...], event: int, seconds: float | None) -> list[F
     by_number = {file if isinstance(file, int) else file.fileno(): file for file in files}
     for number in by_number:
         poll.register(number, event)
-    # A closed one also counts, as select would raise for it: whoever reads it is told.
+    # A number that is not open counts as ready, so that whoever reads it gets the error.
     return [by_number[n] for n, _ in poll.poll(None if seconds is None else math.ceil(max(0.0, seconds) * 1000))]

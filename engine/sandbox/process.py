@@ -288,7 +288,8 @@ class Sandbox:
             self._patience.look()
         if self._ended is not None:
             raise self._error()
-        descriptors.writable(self._request, seconds=POLL) if write else descriptors.readable(self._reply, seconds=POLL)
+        wait, file = (descriptors.writable, self._request) if write else (descriptors.readable, self._reply)
+        wait(file, seconds=POLL)
 
     def _error(self) -> SandboxEnded:
         self._watcher.join(timeout=1.0)

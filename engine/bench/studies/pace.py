@@ -196,7 +196,7 @@ def play(
         warm()
     else:
         window.seconds = min(seconds, time.monotonic() - began)  # there was nothing left to try
-        keep(window)
+    keep(window)
     return window
 
 

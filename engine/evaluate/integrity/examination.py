@@ -25,7 +25,7 @@ from engine.evaluate.integrity.rounds import Round
 
 OPEN_SECONDS = {"python": 60.0, "cuda": 120.0}
 BURST, LOOKED_AT, SETS = 24, 3, 2
-SURE = 3  # bursts that contradict the clock outside, each of them
+SURE = 3  # bursts in a row whose time must contradict the clock outside
 FASTER = 0.3  # claimed seconds below this share of the time that passed outside are a finding
 CLASSES = ("f32", "tf32", "f16", "bf16", "fp8")  # fine to coarse
 WIDE = ("f32", "tf32", "bf16")  # classes with the exponent of f32
@@ -298,11 +298,11 @@ class Examination:
             self.c.ask("keep", self.examiner.call_seconds)
         turns = [self.examiner.random.randrange(SETS) for _ in range(BURST)]
         # A process that gets no core on a busy machine looks as one that lies, but not each time.
-        contradictions = [self._contradiction(turns)]
-        while contradictions[-1] and len(contradictions) < SURE:
-            contradictions.append(self._contradiction(turns))
-        if contradictions[-1]:
-            self.report.add(Finding("clock", contradictions[-1], dynamic=True))
+        for _ in range(SURE):
+            if not (contradiction := self._contradiction(turns)):
+                break
+        else:
+            self.report.add(Finding("clock", contradiction, dynamic=True))
         looked = {BURST - 1, *(self.examiner.random.randrange(BURST) for _ in range(LOOKED_AT))}
         for at in sorted(looked):
             reply = self.c.ask("fetch", self.examiner.call_seconds, at=at)

@@ -47,7 +47,7 @@ def main() -> None:
     way = socket.socket(fileno=int(sys.argv[1]))
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # nobody waits for the forks
     os.environ["OPENBLAS_NUM_THREADS"] = "1"  # others of its threads would be missing in the forks
-    _unlimited()
+    descriptors.allow_many()  # one may have any number that the engine's has
     copy: int | None = None  # where the copy that prepares itself says that it serves; -1: there is none
     while True:
         if copy is not None and copy >= 0 and copy in descriptors.readable(way, copy):
@@ -135,14 +135,6 @@ def _gpu_files() -> set[str]:
         with contextlib.suppress(OSError):
             files.add(os.readlink(f"/proc/self/fd/{fd}"))
     return {name for name in files if name.startswith("/dev/nvidia")}
-
-
-def _unlimited() -> None:
-    """A descriptor may have any number that the engine's has."""
-    import resource
-
-    _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
 
 
 def _load(preload: list[str]) -> None:

@@ -42,7 +42,7 @@ class Command(BaseCommand):
         parser.add_argument("--once", action="store_true", help="end when no session waits")
 
     def handle(self, *, device: str, once: bool, **options) -> None:
-        descriptors.allow_many()  # some thirty for each session
+        descriptors.allow_many()  # each session's processes have several
         try:
             models = handler.of_environment()
         except BadSettings as e:
