@@ -53,8 +53,9 @@ def test_no_torch_and_nothing_of_the_engine_but_its_data(tmp_path):
     late = ("plotly", "PIL")
     assert [m for m in at_start if m.split(".")[0] in late] == [], "they wait for the first figure and the first card"
     assert {m for m in modules if m.split(".")[0] == "engine"} <= {
-        "engine", "engine.classes", "engine.replay", "engine.words", "engine.export", "engine.export.history",
-        "engine.export.package", "engine.export.model_new", "engine.export.notebook", "engine.export.composition",
+        "engine", "engine.classes", "engine.descriptors", "engine.replay", "engine.words",
+        "engine.export", "engine.export.history", "engine.export.package", "engine.export.model_new",
+        "engine.export.notebook", "engine.export.composition",
         "engine.export.forms", "engine.export.module_package",
         "engine.record", "engine.record.comparison", "engine.record.shared", "engine.session", "engine.session.events",
         "engine.session.event_base", "engine.session.script_events",
