@@ -44,7 +44,8 @@ def line(event: events.Event) -> str | None:
         p, kind = e.part, e.time.kind
         text = f"    region {p['region']} {beside_pytorch(p, kind)}"
         graph = "; the whole module as one CUDA graph" if p.get("graph") else ""
-        return f"{text}; {count(p['programs'], 'program')} together {ms(p['covered_ms'], kind)}{graph}"
+        rest = "; what stays PyTorch compiled by Inductor" if p.get("rest") else ""
+        return f"{text}; {count(p['programs'], 'program')} together {ms(p['covered_ms'], kind)}{graph}{rest}"
     if isinstance(e, events.Baseline):
         return f"  {e.name} ({e.cls}): {ms(e.time.ms, e.time.kind)}{'  ' + e.note if e.note else ''}"
     if isinstance(e, events.TrialProposed):

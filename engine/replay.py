@@ -41,11 +41,11 @@ def spending(rows: Iterable[recording.Row]) -> dict[int, dict[str, float]]:
 
 def recorded(view: View, name: str, spent: Mapping[int, Mapping[str, float]] = {}) -> list[Recorded]:
     """Every class of a session that has a limit, a baseline and a trial. `spent`: as `spending` returns it. A trial
-    that failed, or whose time is no result, counts as a trial without gain. The owner's own trials are no part of the
-    search, nor is a raw kernel that could have no time."""
+    that failed, or whose time is no result, counts as a trial without gain. The owner's own trials and the
+    session's last ones are no part of the search, nor is a raw kernel that could have no time."""
     trials: dict[str, list[Trial]] = {}
     for t in view.trials.values():
-        if t.ended and t.untimed is None and t.by != "owner":
+        if t.ended and t.untimed is None and t.by not in ("owner", "engine"):
             trials.setdefault(t.cls, []).append(
                 Trial(
                     t.judged.ms if view.counts(t) else None,

@@ -102,7 +102,8 @@ class Candidate:
     """A checked, resolved, generated program with the back end of this trial.
 
     `placed`: for a module with regions, this program (first) and those of the other regions; every result of such a
-    trial is about the whole module, whose other operations run in PyTorch. (): the program is the whole module.
+    trial is about the whole module, whose other operations run in PyTorch. (): the program is the whole module. `rest`:
+    inductor, if PyTorch's compiler makes calls of those operations; "": they run one by one.
     """
 
     trial: int
@@ -116,6 +117,7 @@ class Candidate:
     refused: dict[str, Refusal] = field(default_factory=dict)
     placed: tuple[Placed, ...] = ()
     region: int = 0
+    rest: str = ""
     form: ClassVar[str] = "program"
 
 
@@ -126,7 +128,7 @@ class Device(Protocol):
     `forms`, the forms of candidates that it runs (engine.strategies.api); `screens`: `quick` takes times;
     `builds_ahead`: `prefetch` does something; `times_compiled`: `compile` and `compiled` take torch.compile's times;
     `place`: where everything but a build runs (engine.executors): core, a GPU's lane, or "" for nowhere in particular;
-    `loads_apart`: `load` does something, and needs no lane.
+    `loads_apart`: `load` does something, and needs no lane; `compiles_rest`: it runs candidates with `rest`.
     """
 
     name: str  # cuda | modelled:h200
@@ -139,6 +141,7 @@ class Device(Protocol):
     times_compiled: bool = False
     place: str = ""
     loads_apart: bool = False
+    compiles_rest: bool = False
 
     def describe(self) -> dict: ...
 

@@ -77,7 +77,7 @@ class Cuda:
     kind = "measured"
     name = "cuda"
     lanes, forms = 1, ("program", "kernel")
-    screens = builds_ahead = times_compiled = loads_apart = True
+    screens = builds_ahead = times_compiled = loads_apart = compiles_rest = True
 
     def __init__(self, *, local_user: bool = False, index: int = 0, visible: str = "", pool: BuildPool | None = None):
         self.gpu, self.hw, self.tools = describe(visible)
@@ -90,7 +90,8 @@ class Cuda:
         elsewhere = self.pool.crowded
         self.pool.crowded = lambda: self.users > 1 or elsewhere()
         chosen = only(visible)
-        self.workers = WorkerPool(environment(self.pool.cache) | chosen)
+        inductor = {"TORCHINDUCTOR_CACHE_DIR": str(self.pool.cache.folder("inductor"))}
+        self.workers = WorkerPool(environment(self.pool.cache) | inductor | chosen)
         self._evaluators: WeakSet[Evaluator] = WeakSet()
         self._lock = threading.Lock()
         self._overhead: float | None = None
@@ -258,8 +259,9 @@ class GpuBuilds:
             raise TrialError("compile", "wrong_arch", f"{reason}; write arch {self.hw.arch}, or leave arch out")
         built = self.session.build(candidate.sources[candidate.backend])
         resources = [dict(r) for r in built.resources]
+        note = self.session.compile_rest(candidate) if candidate.rest else ""
         return events.TrialCompiled(
-            candidate.trial, candidate.backend, "machine code", built.seconds, built.cached, resources
+            candidate.trial, candidate.backend, "machine code", built.seconds, built.cached, resources, note
         )
 
     def prefetch(self, candidates: Sequence[Candidate]) -> None:

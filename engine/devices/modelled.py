@@ -35,7 +35,7 @@ class Modelled:
     lanes, forms = 1, ("program", "kernel")
     place = "core"
     room: Room | None = None
-    screens = builds_ahead = times_compiled = loads_apart = False
+    screens = builds_ahead = times_compiled = loads_apart = compiles_rest = False
 
     def __init__(self, hardware: str = "h200", *, local_user: bool = False):
         self.hardware, self.name = hardware, f"modelled:{hardware}"

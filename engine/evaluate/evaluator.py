@@ -46,7 +46,7 @@ class Evaluator(Device):
         self.lanes, self.forms = machine.lanes, machine.forms
         self.screens, self.builds_ahead = machine.screens, machine.builds_ahead
         self.times_compiled, self.place = machine.times_compiled, machine.place
-        self.loads_apart = machine.loads_apart
+        self.loads_apart, self.compiles_rest = machine.loads_apart, machine.compiles_rest
         self.problem: Problem | None = None
         self.at_work = True  # from its creation or the first use after `close`, until `close`
         self.out_of_time: Callable[[], bool] = lambda: False  # a search that is over screens nothing more
@@ -251,8 +251,10 @@ class Evaluator(Device):
         return self._form(candidate).check(candidate)
 
     def build(self, candidate: Any) -> events.TrialCompiled:
-        """Raises TrialError("compile") with the compiler's output. A kernel is loaded without the GPU's lane."""
-        with self._apart if candidate.form == "kernel" else contextlib.nullcontext():
+        """Raises TrialError("compile") with the compiler's output. A kernel is loaded, and what stays PyTorch beside
+        programs is compiled, without the GPU's lane."""
+        apart = candidate.form == "kernel" or candidate.rest
+        with self._apart if apart else contextlib.nullcontext():
             return self._form(candidate).build(candidate)
 
     def prefetch(self, candidates: Sequence[Any]) -> None:

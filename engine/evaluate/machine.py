@@ -93,7 +93,7 @@ class Loaded(Protocol):
 
 class Machine(Protocol):
     """The machine that runs candidates: a GPU of this machine, or the model of one. All calls block; `cancelled()` is
-    polled so that a stop is prompt. `lanes` to `loads_apart`: as engine.devices.Device declares them. `room`: the
+    polled so that a stop is prompt. `lanes` to `compiles_rest`: as engine.devices.Device declares them. `room`: the
     memory that its sessions share; None if it is not counted."""
 
     name: str  # cuda | modelled:h200
@@ -107,6 +107,7 @@ class Machine(Protocol):
     times_compiled: bool
     place: str
     loads_apart: bool
+    compiles_rest: bool
     room: Room | None
 
     def describe(self) -> dict: ...

@@ -13,6 +13,7 @@ from typing import Any
 from dsl.check.program import check
 from engine.export import Exported, ExportError
 from sol.bounds import pytorch_class
+from sol.cost.runs import runs
 from sol.figures import Figure
 from sol.graph import Op, OpGraph
 
@@ -48,6 +49,7 @@ class Whole:
     values    the arguments of forward that are no tensors, which the graph holds as numbers; None if unknown.
     results   JSON-ready facts of the session, or None; `figures` as in Exported.
     captured  whether its calls replay one CUDA graph, because that was the faster way in the session.
+    fused     whether Inductor compiles what stays PyTorch, because that was the faster way in the session.
     """
 
     title: str
@@ -59,6 +61,7 @@ class Whole:
     results: Mapping[str, Any] | None = None
     figures: Mapping[str, Figure] = field(default_factory=dict)
     captured: bool = False
+    fused: bool = False
 
     @property
     def rest(self) -> tuple[Op, ...]:
@@ -81,6 +84,8 @@ def to_json(whole: Whole, digests: Mapping[str, str]) -> dict[str, Any]:
         for at, ops in graph.steps(groups):
             rows = [_operation(op) for op in ops]
             steps.append(rows[0] if at is None else _program(whole, whole.placed[at], rows, digests))
+        if whole.fused:
+            steps = _fused(steps, runs(graph, groups), graph)
     except ValueError as e:
         raise ExportError(f"the programs have no order: {e}") from None
     read = {n for step in steps for n in _names(step)} | {*graph.inputs, *graph.outputs, *graph.writes}
@@ -105,6 +110,19 @@ def to_json(whole: Whole, digests: Mapping[str, str]) -> dict[str, Any]:
 
 def _operation(op: Op) -> dict[str, Any]:
     return {"op": op.op, "reads": list(op.inputs), "makes": list(op.outputs), "attrs": op.attrs}
+
+
+def _fused(steps: list[dict[str, Any]], parts: list[tuple[Op, ...]], graph: OpGraph) -> list[dict[str, Any]]:
+    """The steps, each run of PyTorch's operations as one of them: {fused: its operations, reads, makes}."""
+    for run in parts:
+        at = steps.index(_operation(run[0]))
+        mine, others = steps[at : at + len(run)], [*steps[:at], *steps[at + len(run) :]]
+        inside = [n for step in mine for n in step["makes"]]
+        needed = {*graph.outputs, *graph.written.values(), *(n for step in others for n in _names(step))}
+        reads = list(dict.fromkeys(n for step in mine for n in step["reads"] if n not in inside))
+        one = {"fused": mine, "reads": reads, "makes": [n for n in inside if n in needed]}
+        steps = [*others[:at], one, *others[at:]]
+    return steps
 
 
 def _program(whole: Whole, placed: Placed, ops: list[dict], digests: Mapping[str, str]) -> dict[str, Any]:
@@ -134,7 +152,7 @@ def _program(whole: Whole, placed: Placed, ops: list[dict], digests: Mapping[str
 
 def _names(step: dict[str, Any]) -> list[str]:
     if "program" not in step:
-        return [*step["reads"], *step["makes"]]
+        return [*step["reads"], *step["makes"], *(n for op in step.get("fused", ()) for n in _names(op))]
     return [row[0] for row in (*step["reads"], *step["makes"])] + [n for op in step["ops"] for n in _names(op)]
 
 

@@ -52,6 +52,7 @@ def of_session(
         results=_results(log.view, log.rows, number, one.region if coverage else None),
         figures=figures,
         captured=measured is not None and bool(measured.part.get("graph")),
+        fused=measured is not None and bool(measured.part.get("rest")),
     )
 
 

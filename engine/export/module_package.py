@@ -13,7 +13,7 @@ from engine.words import class_name, count
 RUNTIME = {
     "__init__.py": "whole.py", "_drop_in.py": "drop_in.py", "_compose.py": "compose.py",
     "_operators.py": "operators.py", "_aten.py": "aten_calls.py", "_graph.py": "graph.py",
-    "_captured.py": "captured_call.py",
+    "_captured.py": "captured_call.py", "_fused.py": "fused.py", "_fused_calls.py": "fused_calls.py",
 }  # fmt: skip
 
 
@@ -109,6 +109,12 @@ def _readme(whole: Whole, root: str, name: str, built: dict[str, package.Built])
             "Calls on a GPU replay one CUDA graph, because that was faster in the session. It is captured at the first "
             "call, and again after the module's tensors changed. Inputs and results are copied, so the results of each "
             "call are new tensors.",
+        ]
+    if whole.fused:
+        lines += [
+            "",
+            "What stays PyTorch is compiled by Inductor at the first call on a GPU, because that was faster in the "
+            "session. Where Inductor fails, its operations run one by one, and a warning says so.",
         ]
     if whole.graph.writes:
         paths = [whole.graph.tensors[n].path or f"input {n}" for n in whole.graph.writes]

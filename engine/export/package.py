@@ -21,7 +21,9 @@ from sol.figures import Figure, page
 SHIPPED = Path(__file__).parent / "shipped"
 # What sessions run PyTorch's operations and a module's CUDA graph by; these files import nothing of ours.
 _EVALUATE = Path(__file__).resolve().parents[1] / "evaluate"
-OWN_FILES = {path.name: path for path in (_EVALUATE / "candidate" / "aten_calls.py", _EVALUATE / "captured_call.py")}
+OWN_FILES = {
+    Path(name).name: _EVALUATE / name for name in ("candidate/aten_calls.py", "captured_call.py", "fused_calls.py")
+}
 REQUIREMENTS = Path(__file__).resolve().parents[2] / "requirements-gpu.txt"
 # The packages of requirements-gpu.txt that each back end needs at run time. PyTorch (with its triton) is not among
 # them: the user has a PyTorch that fits the driver.

@@ -95,7 +95,7 @@ def _take(fields: dict[str, Any], kind: str, data: Mapping[str, Any]) -> None:
     trial = str(data.get("trial", ""))
     program = fields["program"]
     if kind == "trial.proposed":
-        names = ("form", "cls", "backend", "program", "language", "entry", "by")
+        names = ("form", "cls", "backend", "program", "language", "entry", "by", "rest")
         program[trial] = {name: data[name] for name in names if data.get(name)}
     elif kind == "trial.checked":
         program.setdefault(trial, {})["resolved"] = data["resolved"]

@@ -61,8 +61,9 @@ def candidates_of(record: Mapping[str, Any], trials: list[int]) -> dict[int, Can
             raise BadRecord(f"the text of trial {n} is not in the record: its owner did not share the source")
         form, backend = p.get("form", "program"), p.get("backend", "")
         chosen[n] = Candidate(
-            text, p["cls"], backend if form == "program" else "", form, p.get("language", ""), p.get("entry", "")
-        )
+            text, p["cls"], backend if form == "program" else "", form, p.get("language", ""), p.get("entry", ""),
+            p.get("rest", ""),
+        )  # fmt: skip
     return chosen
 
 

@@ -21,6 +21,7 @@ _KEPT = {
     "reported": None, "covered": ("share",), "baseline": None, "screened": None,
     "trial.proposed": (
         "trial", "cls", "program", "backend", "parent", "predicted_ms", "by", "roof", "form", "language", "structure",
+        "rest",
     ),
     "trial.checked": ("trial", "resolved", "seconds", "tried"),
     "trial.generated": ("trial", "seconds", "region"),

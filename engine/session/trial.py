@@ -52,8 +52,8 @@ class Rejected(TrialError):
 
 @dataclass(frozen=True)
 class Proposal:
-    """A candidate that becomes a trial. `by`: strategy | owner; `path`, `digest`: of the strategy's verb; `request`:
-    for an owner's trial, the number of the `try` in the log."""
+    """A candidate that becomes a trial. `by`: strategy | owner | engine; `path`, `digest`: of the strategy's verb;
+    `request`: for an owner's trial, the number of the `try` in the log."""
 
     candidate: Candidate
     change: str = ""
@@ -72,7 +72,7 @@ class Proposal:
         return events.TrialProposed(
             number, c.cls, events.blob_name(c.text), c.backend, self.change, self.why, self.parent, self.predicted_ms,
             self.by, cls if cls != c.cls else "", self.path, self.digest, c.form, c.language, c.entry, self.request,
-            self.structure, self.settings,
+            self.structure, self.settings, c.rest,
         )  # fmt: skip
 
 
@@ -145,7 +145,7 @@ def _candidate(
         ctx.problem.ops(region), whole.program, whole.text, whole.backend, whole.sources[whole.backend], inputs, outputs
     )
     others = (_standing(t, ctx) for t in beside if t.region != region)
-    return replace(whole, region=region, placed=(here, *others))
+    return replace(whole, region=region, placed=(here, *others), rest=tried.rest)
 
 
 def _standing(t: Finished, ctx: Context) -> Placed:
@@ -351,6 +351,9 @@ def _steps(number: int, tried: Candidate, ctx: Context, incumbent: Incumbent) ->
     if tried.form not in ctx.device.forms:
         what = "kernel" if tried.form == "kernel" else tried.form
         reason = f"{ctx.device.name} runs no {what}; start the session on a GPU (--device cuda)"
+        raise TrialError("check", "no_such_form", reason)
+    if tried.rest and not ctx.device.compiles_rest:
+        reason = f"{ctx.device.name} does not compile what stays PyTorch; start the session on a GPU (--device cuda)"
         raise TrialError("check", "no_such_form", reason)
     if tried.form == "kernel":
         state["candidate"] = KernelTrial(number, tried.text, tried.cls, tried.language, tried.entry)

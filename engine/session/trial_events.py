@@ -13,7 +13,8 @@ class TrialProposed(Event):
     """`program`: blob, the candidate's text as proposed. `change`: one line, the difference from the parent; `why`: one
     line. `form`: program | kernel; for a kernel, `language` is cuda | python and `entry` is the function or class that
     the judge calls. `path`, `digest`: of the strategy's verb; `request`: for an owner's trial, the number of the `try`
-    in the log (from 1; None in older logs, whose tries ran in order).
+    in the log (from 1; None in older logs, whose tries ran in order). `by`: strategy | owner | engine (the session's
+    own last trials, which no budget counts). `rest`: inductor, if what stays PyTorch beside the programs is compiled.
 
     `structure`: the name of the program's structure among those of the strategy; `settings`: the clauses of its
     configuration in one line, "" if every choice is left to the compiler. Both are "" for other programs and in older
@@ -29,7 +30,7 @@ class TrialProposed(Event):
     why: str
     parent: int | None = None
     predicted_ms: float | None = None
-    by: str = "strategy"  # strategy | owner
+    by: str = "strategy"
     roof: str = ""  # the class whose limit applies, if it is another: f16 for a guarded program in tf32
     path: str = ""
     digest: str = ""
@@ -39,6 +40,7 @@ class TrialProposed(Event):
     request: int | None = None
     structure: str = ""
     settings: str = ""
+    rest: str = ""
 
 
 @dataclass(frozen=True)
@@ -118,7 +120,8 @@ class TrialMeasured(Event):
     for a module with regions, whose time and ratio are always the whole module's: {region, region_ms, programs: the
     number of regions that run as programs, covered_ms: those programs alone, region_eager_ms: PyTorch in the class on
     the region's operations alone; beside: the trials whose programs ran in the other regions; graph: whether the whole
-    call was one CUDA graph, whose inputs and results are copied; the last three are not in older logs}.
+    call was one CUDA graph, whose inputs and results are copied; rest: inductor, if what stays PyTorch was compiled;
+    the last four are not in older logs}.
     """
 
     KIND: ClassVar[str] = "trial.measured"

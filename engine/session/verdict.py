@@ -95,6 +95,7 @@ def judge(
             region = f"region {m.part['region']} alone {m.part['region_ms']:.3g} ms"
             words += f"; {region}, {_factor(theirs / m.part['region_ms'])} PyTorch's own {theirs:.3g} ms for it"
         words += "; all of it as one CUDA graph" if m.part.get("graph") else ""
+        words += "; what stays PyTorch compiled by Inductor" if m.part.get("rest") else ""
         if beside := m.part.get("beside"):
             s = "" if len(beside) == 1 else "s"
             words += f"; beside it ran the program{s} of trial{s} {' and '.join(map(str, beside))}"

@@ -36,6 +36,7 @@ class Recorded(BaseModel):
     form: Literal["program", "kernel"] = "program"
     language: Literal["", "cuda", "python"] = ""
     entry: str = Field("", max_length=200)
+    rest: Literal["", "inductor"] = ""
 
 
 class Options(Base):
@@ -75,6 +76,8 @@ class Again(Strategy):
         tried = 0
         for one in self.options.candidates:
             candidate: Candidate | None = Candidate(**one.model_dump(exclude={"trial"}))
+            if problem.device_kind != "measured":  # nothing is compiled there, so it is predicted with PyTorch's own
+                candidate = replace(candidate, rest="")
             if self.options.carry:
                 candidate = _carried(candidate, problem)
             if candidate is not None:

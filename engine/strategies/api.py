@@ -43,7 +43,8 @@ LANGUAGES = ("cuda", "python")
 class Candidate:
     """The subject of a trial. `form` says which of the other fields apply.
 
-    program   `text` is a program of the language, and `backend` (cute | cpp) builds it
+    program   `text` is a program of the language, and `backend` (cute | cpp) builds it; with `rest` inductor, what
+              stays PyTorch beside the programs of a module's regions is compiled (on a device that `compiles_rest`)
     kernel    `text` is a source in `language`: `cuda` (CUDA C++; `entry` names the one function that the judge calls)
               or `python` (`entry` names the class that replaces the module; empty: ModelNew)
     """
@@ -54,10 +55,12 @@ class Candidate:
     form: str = "program"
     language: str = ""
     entry: str = ""
+    rest: str = ""
 
     def asked(self) -> list[str]:
         """The values that identify a candidate."""
-        return [self.form, self.text, self.cls, self.backend, self.language, self.entry]
+        plain = [self.form, self.text, self.cls, self.backend, self.language, self.entry]
+        return [*plain, self.rest] if self.rest else plain
 
 
 @dataclass(frozen=True)

@@ -129,6 +129,7 @@ SCRIPT = (
     gettext_noop("region {n} alone {time}"),
     gettext_noop("PyTorch’s own {time} for it"),
     gettext_noop("all of it as one CUDA graph"),
+    gettext_noop("what stays PyTorch compiled by Inductor"),
     gettext_noop("the best in {cls} so far"),
     gettext_noop("algebraic ({what})"),
     gettext_noop("algebraic ({what}): no best unless it is allowed"),

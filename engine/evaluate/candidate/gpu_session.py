@@ -22,10 +22,12 @@ from engine.evaluate import shared_memory
 from engine.evaluate.candidate.worker import Worker
 from engine.evaluate.reference.module_process import Reference
 from engine.jsonprocess import WorkerLost
+from engine.words import count
 
 logger = logging.getLogger(__name__)
 
 LOAD_SECONDS = 60.0
+REST_SECONDS = 120.0  # for Inductor to compile what stays PyTorch
 MAIN = "main"  # the slot of the candidate under trial
 
 
@@ -104,8 +106,20 @@ class GpuSession:
         self.ask(
             step, "load", LOAD_SECONDS, slot=slot, path=path, artifact=artifact, program=candidate.text,
             inputs=[asdict(b) for b in candidate.inputs], outputs=outputs, placed=placed, cls=candidate.cls,
+            rest=candidate.rest,
         )  # fmt: skip
         self._loaded[slot] = self._key(candidate)
+
+    def compile_rest(self, candidate: Candidate) -> str:
+        """Compile what stays PyTorch beside the candidate's programs, without the GPU's lane; in words, what came of
+        it. Raises TrialError("compile")."""
+        self.hand_over("compile")
+        answer = self.ask(
+            "compile", "compile_rest", REST_SECONDS, placed=[to_json(p) for p in candidate.placed], cls=candidate.cls
+        )
+        what = f"{count(answer['operations'], 'operation')} of PyTorch in {count(answer['runs'], 'call')}"
+        left = f"; left as they are: {'; '.join(answer['refused'])}" if answer["refused"] else ""
+        return f"Inductor compiled {what} in {answer['seconds']:.1f} s{left}"
 
     def ready(self, step: str, candidate: Candidate, slot: str = MAIN) -> None:
         """`load`, unless the worker is ready to run the candidate."""
@@ -129,7 +143,8 @@ class GpuSession:
 
     def _key(self, candidate: Candidate) -> tuple:
         """The data that the worker needs to run the candidate."""
-        return (candidate.text, candidate.backend, *(p.text for p in candidate.placed), self.worker.generation)
+        programs = (candidate.text, candidate.backend, *(p.text for p in candidate.placed))
+        return (*programs, candidate.rest, self.worker.generation)
 
     def _built(self, source: Source) -> tuple[str, str | None]:
         """(the module to import, its artifact) of a built program, built again if the cache dropped it."""

@@ -22,6 +22,7 @@ from engine.evaluate.candidate.guarded_outputs import Guarded, Mark, same_bits, 
 from engine.evaluate.candidate.noop_probe import silenced
 from engine.evaluate.candidate.probes import probed, raised, recorded
 from engine.evaluate.candidate.region_program import RegionProgram
+from engine.evaluate.compiled_rest import CompiledRest
 from engine.evaluate.correctness import inputs as data
 from engine.evaluate.correctness import oracle
 from engine.evaluate.correctness.tolerance import compare, finite
@@ -56,6 +57,7 @@ class Held(Protocol):
 
     device: str
     graph: OpGraph
+    rest: CompiledRest
 
     def values(self, family: str, seed: int) -> Values: ...
 
@@ -70,7 +72,7 @@ class Held(Protocol):
 
 class LoadedProgram:
     """`request`: path and artifact of the build, the program's text, inputs and outputs as bindings; or `placed` and
-    `cls` for a module with programs in its regions."""
+    `cls` for a module with programs in its regions, and with `rest` what stays PyTorch there is compiled."""
 
     def __init__(self, problem: Held, request: dict):
         self.problem, self.device = problem, problem.device
@@ -79,7 +81,8 @@ class LoadedProgram:
         self.whole: RegionProgram | None = None
         self.module: tuple[Any, str | None] = (None, None)
         if request.get("placed"):
-            self.whole = RegionProgram(problem.graph, request["placed"], self.device, request["cls"])
+            rest = problem.rest if request.get("rest") else None
+            self.whole = RegionProgram(problem.graph, request["placed"], self.device, request["cls"], rest)
             self.inputs, self.results, self.run = self.whole.inputs, self.whole.outputs, self.whole.run
         else:
             self.inputs, self.results = request["inputs"], request["outputs"]

@@ -23,6 +23,7 @@ from engine.evaluate.candidate.noop_probe import Launches, silenced
 from engine.evaluate.candidate.probes import raised
 from engine.evaluate.candidate.region_runtime import Place, RegionRuntime
 from engine.evaluate.captured_call import CapturedCall
+from engine.evaluate.compiled_rest import CompiledRest, Told
 from engine.evaluate.correctness.inputs import torch_dtype
 from sol.graph import OpGraph
 
@@ -32,11 +33,11 @@ MOST_COPIED = 256 << 20  # bytes into and out of a graph: more of them take long
 
 class RegionProgram:
     """`placed`: engine.devices.parts.to_json of each program, with the `path` of its module and its `artifact`; the
-    first is the trial's program. Raises engine.evaluate.candidate.aten.UnknownOp, and what importing a module
-    raises."""
+    first is the trial's program. `rest`: compiles what stays PyTorch; None: its operations run one by one. Raises
+    engine.evaluate.candidate.aten.UnknownOp, what importing a module raises, and what `rest` does."""
 
-    def __init__(self, graph: OpGraph, placed: list[dict], device: str, cls: str):
-        self.graph, self.device, self.cls, self.placed = graph, device, cls, placed
+    def __init__(self, graph: OpGraph, placed: list[dict], device: str, cls: str, rest: CompiledRest | None = None):
+        self.graph, self.device, self.cls, self.placed, self.rest = graph, device, cls, placed, rest
         self.modules = [(import_generated(p["path"]), p.get("artifact")) for p in placed]
         self.runs = [module.load(artifact) for module, artifact in self.modules]
         self.composed = self._composed(self.runs)
@@ -46,11 +47,10 @@ class RegionProgram:
         self._late: list[tuple[torch.Tensor, torch.Tensor]] = []
 
     def _composed(self, runs: list[Callable]) -> RegionRuntime:
-        places = [
-            Place(frozenset(p["ops"]), p["inputs"], p["outputs"], run=run)
-            for p, run in zip(self.placed, runs, strict=True)
-        ]
-        return RegionRuntime(self.graph, places, self.device, self.cls)
+        composed = RegionRuntime(self.graph, _places(self.placed, runs), self.device, self.cls)
+        if self.rest is not None:
+            self.rest.into(composed)
+        return composed
 
     def run(self, inputs: list[torch.Tensor], outputs: list[torch.Tensor]) -> None:
         self._run(self.composed, inputs, outputs, None)
@@ -159,6 +159,16 @@ class RegionProgram:
                 launches.names = [name for _, one in quiet for name in one.names]
 
             yield run, launches
+
+
+def compile_rest(graph: OpGraph, placed: list[dict], device: str, cls: str, rest: CompiledRest) -> Told:
+    """Let `rest` compile what a RegionProgram of these programs will ask it for. Runs nothing on the GPU."""
+    runs = [lambda inputs, outputs: None] * len(placed)
+    return rest.into(RegionRuntime(graph, _places(placed, runs), device, cls))
+
+
+def _places(placed: list[dict], runs: Sequence[Callable]) -> list[Place]:
+    return [Place(frozenset(p["ops"]), p["inputs"], p["outputs"], run=run) for p, run in zip(placed, runs, strict=True)]
 
 
 def _time(call: Callable[[], Any], timer: Any) -> float:

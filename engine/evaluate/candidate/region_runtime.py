@@ -3,6 +3,7 @@
     made = RegionRuntime(graph, places, "cuda", "tf32")
     made.run(values)           # {output: tensor}; `into`: where programs write the module's own results
     made.alone(values)         # each program on its inputs in such a run, as a call to be timed
+    made.fuse(make)            # each run of PyTorch's operations as the one call that `make` gives
 
 A session's correctness check and its time of a whole module with regions both come from here. What stays PyTorch runs
 as the baseline of the class does: TF32 allowed in tf32, under autocast in f16 and bf16. A program gets each tensor in
@@ -12,7 +13,7 @@ its traced type, dense. Needs torch; only for workers.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from math import prod
 from typing import Any
 
@@ -22,8 +23,10 @@ from engine.evaluate.candidate.aten import operation
 from engine.evaluate.candidate.binding import bound
 from engine.evaluate.candidate.guarded_outputs import Guarded
 from engine.evaluate.correctness.inputs import torch_dtype
+from engine.evaluate.fused_calls import Fused, Row
 from engine.evaluate.reference.pytorch_classes import casting, permitted
 from sol.bounds import pytorch_class
+from sol.cost.runs import runs
 from sol.graph import Op, OpGraph
 
 _SIZED = ("view", "reshape", "_unsafe_view")
@@ -46,7 +49,8 @@ class Place:
 
 @dataclass
 class _Step:
-    """One launch sequence: a place or an operation, and the tensors that are no longer needed after it."""
+    """One launch sequence: a place, an operation, or a fused run of them (with only its call), and the tensors that are
+    no longer needed after it."""
 
     reads: tuple[str, ...]
     makes: tuple[str, ...]
@@ -61,7 +65,7 @@ class RegionRuntime:
     other."""
 
     def __init__(self, graph: OpGraph, places: Sequence[Place], device: str, cls: str):
-        self.graph, self.device, self.cls = graph, device, pytorch_class(cls, graph)
+        self.graph, self.places, self.device, self.cls = graph, places, device, pytorch_class(cls, graph)
         self.state = tuple(n for n, t in graph.tensors.items() if t.kind != "intermediate")
         self.steps = list(self._ordered(places))
         self._forget_early()
@@ -86,6 +90,38 @@ class RegionRuntime:
         for step in reversed(self.steps):
             step.drops = [n for n in dict.fromkeys((*step.reads, *step.makes)) if n not in lasting and n not in last]
             last.update(step.drops)
+
+    # ---- what stays PyTorch, compiled ----
+
+    def examples(self) -> dict[str, torch.Tensor]:
+        """Every tensor of the module in a call, without data."""
+        from torch._subclasses.fake_tensor import FakeTensorMode
+
+        idle = [replace(place, run=lambda inputs, outputs: None, meaning=None) for place in self.places]
+        with FakeTensorMode():
+            values = {
+                n: torch.empty(self.graph.tensors[n].shape, dtype=self._dtypes[n], device=self.device)
+                for n in self.state
+            }
+            return RegionRuntime(self.graph, idle, self.device, self.cls).alone(values)[1]
+
+    def fuse(self, make: Callable[[Fused], Callable | None]) -> None:
+        """Let `make` give one call for each run of operations from which a compiler gains; None leaves it as it is."""
+        for run in runs(self.graph, [place.ops for place in self.places]):
+            at = next(i for i, step in enumerate(self.steps) if step.op is run[0])
+            mine, others = self.steps[at : at + len(run)], [*self.steps[:at], *self.steps[at + len(run) :]]
+            inside = [n for step in mine for n in step.makes]
+            needed = {*self.graph.outputs, *(n for step in others for n in step.reads)}
+            reads = tuple(dict.fromkeys(n for step in mine for n in step.reads if n not in inside))
+            fused = Fused([self._row(step) for step in mine], reads, tuple(n for n in inside if n in needed))
+            if (call := make(fused)) is not None:
+                self.steps[at : at + len(run)] = [_Step(reads, tuple(fused.makes), call=call)]
+        self._forget_early()
+
+    def _row(self, step: _Step) -> Row:
+        if step.op.op in _SIZED:
+            return Row(None, step.reads, step.makes, self.graph.tensors[step.makes[0]].shape)
+        return Row(step.call, step.reads, step.makes)
 
     # ---- running it ----
 
@@ -145,7 +181,7 @@ class RegionRuntime:
     def _eager(self, step: _Step, tensors: Mapping[str, torch.Tensor]) -> list[torch.Tensor]:
         """What PyTorch makes of a step's operation, under the autocast of the whole run."""
         x = [tensors[n] for n in step.reads]
-        if step.op.op in _SIZED:  # tracing drops the copy that made a view possible
+        if step.op is not None and step.op.op in _SIZED:  # tracing drops the copy that made a view possible
             return [_shaped(x[0], self.graph.tensors[step.makes[0]].shape)]
         results = step.call(x)
         return results if len(results) == len(step.makes) else results[: len(step.makes)]
@@ -186,7 +222,7 @@ class RegionRuntime:
         as_is = value.dtype is self._dtypes[binding["tensor"]] and not binding.get("transposed")
         if as_is and value.shape == tuple(binding["shape"]) and value.is_contiguous():
             return value
-        key = (binding["tensor"], tuple(binding["shape"]), value.data_ptr())
+        key = (binding["tensor"], tuple(binding["shape"]), id(value))
         entry = self._bound.get(key)
         if entry is not None and entry[0] is value:
             return entry[1]

@@ -24,6 +24,8 @@ from engine.evaluate import shared_memory, shared_tensors
 from engine.evaluate.candidate.faults import Wrong, answered
 from engine.evaluate.candidate.guarded_outputs import first_writes
 from engine.evaluate.candidate.loaded_program import LoadedProgram, Timed, Values
+from engine.evaluate.candidate.region_program import compile_rest
+from engine.evaluate.compiled_rest import CompiledRest
 from engine.evaluate.correctness import inputs as data
 from engine.evaluate.integrity.process import judge_main
 from engine.evaluate.integrity.process.tracing import Snapshot
@@ -49,6 +51,7 @@ class Worker:
         self.reference_bytes = 0
         self.block: shared_memory.Block | None = None  # in which the module's process lays its results
         self.programs: dict[str, LoadedProgram] = {}
+        self.rest = CompiledRest()
         self.baseline: Timed | None = None
         self._sets: tuple[tuple[int, str], list[Values]] | None = None  # with the seed and family of the timing
         self._timer: Timer | HostTimer | None = None
@@ -89,6 +92,7 @@ class Worker:
     def close(self, request: dict) -> dict:
         self.programs, self.baseline, self._sets = {}, None, None
         self.graph, self.own, self.references, self.reference_bytes, self.block = None, {}, {}, 0, None
+        self.rest = CompiledRest()
         self._empty()
         return {}
 
@@ -176,6 +180,11 @@ class Worker:
 
     # ---- programs ----
 
+    def compile_rest(self, request: dict) -> dict:
+        """Compile what stays PyTorch beside the programs of `placed`, for a later `load` with `rest`. It runs nothing
+        on the GPU. {runs, operations, seconds, refused}"""
+        return vars(compile_rest(self.graph, request["placed"], self.device, request["cls"], self.rest))
+
     def load(self, request: dict) -> dict:
         """Import a generated module and load its artifact into a slot. {seconds}"""
         started = time.perf_counter()
@@ -224,7 +233,8 @@ class Worker:
 
 
 REQUESTS = (
-    "warm", "open", "close", "share", "keep", "trim", "load", "unload", "baseline_open", "baseline_sample",
+    "warm", "open", "close", "share", "keep", "trim", "compile_rest", "load", "unload", "baseline_open",
+    "baseline_sample",
 )  # fmt: skip
 PROGRAMS = ("check", "time_open", "time_sample", "time_parts", "integrity", "time_close")
 

@@ -176,7 +176,7 @@ class PairedTiming:
             "region": candidate.region, "region_ms": net(answer["region_ms"], self.overhead), "programs": many,
             "covered_ms": net(answer["covered_ms"], many * self.overhead),
             "region_eager_ms": net(answer["region_eager_ms"], self.overhead),
-            "graph": answer["graph"],
+            "graph": answer["graph"], **({"rest": candidate.rest} if candidate.rest else {}),
         }  # fmt: skip
 
     def compare(self, candidates: Sequence[Candidate], baseline: events.Baseline) -> list[events.TrialMeasured]:

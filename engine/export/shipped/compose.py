@@ -7,10 +7,12 @@ calls their operators, which torch.compile, torch.export, fake and CPU tensors n
 """
 
 import contextlib
+import functools
 
 import torch
 
 from . import _aten
+from ._fused import Later
 
 _DTYPES = {
     "f64": "float64", "f32": "float32", "f16": "float16", "bf16": "bfloat16", "e4m3": "float8_e4m3fn",
@@ -53,9 +55,9 @@ class Writer:
         """(text, names) of `forward(self, *tensors)`, which returns a tuple of the module's results."""
         whole = self.whole
         for name in whole["inputs"]:
-            self._known(name)
+            self.known.add(name)
             self._checked(name)
-        steps = whole["steps"]
+        steps = whole["steps"] if self.direct else [one for step in whole["steps"] for one in step.get("fused", [step])]
         last = self._last_reads(steps)
         tf32 = self.direct and whole["rest"] == "tf32" and any(self._multiplies(s) for s in steps)
         if tf32:
@@ -110,6 +112,8 @@ class Writer:
             self._load(name)
         if "program" in step:
             self._program(step)
+        elif "fused" in step:
+            self._fused(step)
         else:
             self._operation(step)
 
@@ -184,6 +188,18 @@ class Writer:
         if self.casts:
             self.loose.update(step["makes"])
 
+    def _fused(self, step):
+        key, makes = f"fused_{len(self.names)}", step["makes"]
+        shapes = {n: self.tensors[n]["shape"] for op in step["fused"] if op["op"] in _SIZED for n in op["makes"]}
+        casting = functools.partial(_casting, dtype=getattr(torch, self.casts[6:])) if self.casts else None
+        self.names[key] = Later(step, shapes, _SIZED, dtype_of, casting)
+        self._line(f"# {', '.join(op['op'] for op in step['fused'])}")
+        self._line(f"{', '.join(map(self._v, makes))}, = {key}([{', '.join(map(self._v, step['reads']))}])")
+        self.known.update(makes)
+        self._aliases(step, True)
+        if self.casts:
+            self.loose.update(makes)
+
     def _argument(self, how, reads):
         if isinstance(how, _aten.Several):
             return f"[{', '.join('None' if i is None else reads[i] for i in how)}]"
@@ -244,10 +260,7 @@ class Writer:
 
     @staticmethod
     def _multiplies(step):
-        return "op" in step and any(word in step["op"] for word in _PRODUCTS)
-
-    def _known(self, name):
-        self.known.add(name)
+        return any(word in op.get("op", "") for op in step.get("fused", [step]) for word in _PRODUCTS)
 
     def _checked(self, name):
         tensor, x = self.tensors[name], self._v(name)

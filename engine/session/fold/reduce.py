@@ -122,7 +122,7 @@ class View:
     @property
     def used(self) -> int:
         """Trials that count against the budget."""
-        return sum(t.by != "owner" for t in self.proposed)
+        return sum(t.by not in ("owner", "engine") for t in self.proposed)
 
     @property
     def under_way(self) -> Trial | None:
@@ -255,6 +255,7 @@ def _step(name: str, take: Callable[[View, Trial, Object], None]) -> Callable[[V
 
 _PROPOSED = (
     "cls", "roof", "backend", "program", "change", "why", "by", "structure", "settings", "form", "language", "entry",
+    "rest",
 )  # fmt: skip
 
 

@@ -192,7 +192,8 @@ class Profile:
 class Trial:
     """One trial. `step`: the last of STEPS that it reached, "" before any; `steps`: step -> its time; `inputs`: the
     program's parameters as tensors of the graph; `part_of`: the region that its code was generated for, 0 for the whole
-    module; `form`: program ("" in older logs) | kernel, with its `language` and `entry`."""
+    module; `form`: program ("" in older logs) | kernel, with its `language` and `entry`; `by`: strategy | owner |
+    engine; `rest`: inductor, if what stays PyTorch is compiled."""
 
     number: int
     cls: str = ""
@@ -218,6 +219,7 @@ class Trial:
     form: str = ""
     language: str = ""
     entry: str = ""
+    rest: str = ""
     compiled: Object | None = None
     validated: Object | None = None
     measured: Measured | None = None

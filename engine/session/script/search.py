@@ -19,7 +19,7 @@ from engine.devices import TrialError
 from engine.session import events, trial
 from engine.session.journal import Journal
 from engine.session.owner import Owner
-from engine.session.script import profile, turns
+from engine.session.script import last_trials, profile, turns
 from engine.session.script.lanes import Job, Lanes
 from engine.session.script.state_fold import StateFold
 from engine.session.script.steps import Events, Logged, Steps, Wait, Work
@@ -111,7 +111,20 @@ class Search:
             raise self._changed(str(place + 1))
         self._receiving = False
         yield from self.lanes.run(more=self._owners)
+        yield from self._last()
         return Ending(code, reason)
+
+    def _last(self) -> Events:
+        """The session's own trials of what the search found (engine.session.script.last_trials)."""
+        for cls in self.problem.classes:
+            path = f"{last_trials.BY} {cls}"
+            if self._proposed(path) is None and not self.owner.stopped:
+                best = self.fold.now().best(cls)
+                if (proposal := last_trials.of(best, path, self.context)) is not None:
+                    yield from self._log_proposal(proposal)
+            proposed = self._proposed(path)
+            if proposed is not None and self.journal.ended(proposed.trial) is None:
+                yield from self.lanes.run([Job(self._trial(proposed))], self._owners)
 
     def _think(self, script: Generator, answer: Any) -> Logged[tuple[Verb | None, str]]:
         """The script's next verb, or why it ended."""
@@ -260,10 +273,13 @@ class Search:
         self._under_way.add(proposed.trial)
         candidate = Candidate(
             self.journal.blob(proposed.program), proposed.cls, proposed.backend, proposed.form, proposed.language,
-            proposed.entry,
+            proposed.entry, proposed.rest,
         )  # fmt: skip
         state = self.fold.at(self.journal.index(proposed))
-        beside = trial.standing(state.standing(proposed.cls).values())
+        if proposed.by == last_trials.BY:
+            beside = last_trials.beside(proposed, self.fold)
+        else:
+            beside = trial.standing(state.standing(proposed.cls).values())
         incumbent = trial.Incumbent(trial.best_time(state.trials, proposed.cls), beside)
         yield from trial.run(proposed.trial, candidate, self.context, incumbent)
         self._under_way.discard(proposed.trial)

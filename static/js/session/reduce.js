@@ -295,7 +295,8 @@ export const headline = (v) => bySpeedup(v, v.best.values());
 export const shown = (v) => headline(v) ?? bySpeedup(v, v.fastest.values());
 
 /** Trials that count against the budget. */
-export const used = (v) => [...v.trials.values()].filter((x) => "proposed" in x.steps && x.by !== "owner").length;
+export const used = (v) =>
+  [...v.trials.values()].filter((x) => "proposed" in x.steps && !["owner", "engine"].includes(x.by)).length;
 
 /** The most recent trial without an end, or null. */
 export const underWay = (v) => [...v.trials.values()].findLast((x) => !hasEnded(x)) ?? null;

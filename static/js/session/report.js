@@ -135,6 +135,7 @@ export function standing(one) {
     parts.push(`${alone}, ${faster(part.region_eager_ms / part.region_ms, theirs)}`);
   }
   if (part.graph) parts.push(tr("all of it as one CUDA graph"));
+  if (part.rest) parts.push(tr("what stays PyTorch compiled by Inductor"));
   if (j.best) parts.push(tr("the best in {cls} so far", { cls: className(j.cls) }));
   if (j.algebraic) {
     const what = { what: j.algebraic };

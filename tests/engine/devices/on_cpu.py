@@ -103,7 +103,8 @@ def workers() -> Kept:
 
 
 def cuda_on_cpu(folder: Path, monkeypatch) -> cuda.Cuda:
-    """Close it with `shutdown`. The wall clock of a busy CPU is never steady, so nothing is timed again for that."""
+    """Close it with `shutdown`. The wall clock of a busy CPU is never steady, so nothing is timed again for that; and
+    what stays PyTorch is compiled only in a test of that, since g++ takes 15 s of a core."""
     monkeypatch.setattr(steadiness, "SPREAD", 1e9)
     monkeypatch.setattr(steadiness, "DRIFT", 1e9)
     monkeypatch.setattr(gpus.gpu_condition, "read", lambda uuid=None: dict(GPU))
@@ -116,5 +117,6 @@ def cuda_on_cpu(folder: Path, monkeypatch) -> cuda.Cuda:
         cuda.module_process, "Reference", lambda problem, device, **k: real(problem, "cpu", host_clock=True, **k)
     )
     machine = cuda.Cuda(local_user=True)
+    machine.compiles_rest = False
     machine.workers = workers()
     return machine

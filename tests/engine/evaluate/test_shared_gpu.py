@@ -29,7 +29,7 @@ def shared():
     use = [0]
     machine = SimpleNamespace(
         name="cuda", kind="measured", hardware="h200", hw=None, lanes=1, forms=(), screens=True, builds_ahead=True,
-        times_compiled=True, place="gpu0", loads_apart=True, room=Room(100 * GB, lambda: use[0]),
+        times_compiled=True, place="gpu0", loads_apart=True, compiles_rest=True, room=Room(100 * GB, lambda: use[0]),
     )  # fmt: skip
     sessions = []
     for _ in range(3):

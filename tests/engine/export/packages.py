@@ -192,12 +192,12 @@ _numbers = itertools.count()
 
 
 def exported(
-    text: str, folder: Path, classes: tuple[str, ...] = ("f16",), captured: bool = False
+    text: str, folder: Path, classes: tuple[str, ...] = ("f16",), **how: bool
 ) -> tuple[ModuleType, ModuleType]:
-    """(the package, the file module.py) of a module's export in `folder`, both imported. `captured`: one whose calls
-    replay a CUDA graph."""
+    """(the package, the file module.py) of a module's export in `folder`, both imported. `how`: captured, fused,
+    as of engine.export.composition.Whole."""
     name = f"tested_{next(_numbers)}"
-    whole = replace(command.of_module(text, classes, name), captured=captured)
+    whole = replace(command.of_module(text, classes, name), **how)
     write(forms.files(whole), folder)
     sys.path.insert(0, str(folder))
     try:

@@ -140,3 +140,18 @@ def test_a_module_that_was_timed_as_one_graph_replays_one_graph(session):
     plain = forms.files(history.of_session(rows, blobs.get, 1))
     assert json.loads(named(plain, "composition.json"))["captured"] is False
     assert "CUDA graph, because" not in named(plain, "README.md")
+
+
+def test_a_module_that_was_timed_with_a_compiled_rest_compiles_it_again(session):
+    rows, blobs = session
+    compiled = [
+        (k, {**d, "part": {**d["part"], "rest": "inductor"}} if k == "trial.measured" and d["trial"] == 1 else d)
+        for k, d in rows
+    ]
+    files = forms.files(history.of_session(compiled, blobs.get, 1))
+    steps = json.loads(named(files, "composition.json"))["steps"]
+    plain = json.loads(named(forms.files(history.of_session(rows, blobs.get, 1)), "composition.json"))["steps"]
+    flat = [one for step in steps for one in step.get("fused", [step])]
+    assert flat == plain and any("fused" in step for step in steps)
+    assert "is compiled by Inductor at the first call" in named(files, "README.md")
+    assert "class Later" in named(files, "/_fused.py") and "class Fused" in named(files, "/_fused_calls.py")

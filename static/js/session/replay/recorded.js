@@ -39,7 +39,7 @@ const isResult = (view, { judged: j }) =>
 export function recorded(view, spent = new Map()) {
   const classes = new Map();
   for (const one of view.trials.values()) {
-    if (!hasEnded(one) || one.untimed || one.by === "owner") continue;
+    if (!hasEnded(one) || one.untimed || ["owner", "engine"].includes(one.by)) continue;
     const ms = isResult(view, one) ? one.judged.ms : null;
     if (!classes.has(one.cls)) classes.set(one.cls, []);
     const limit = one.roof === one.cls ? null : (view.bounds[one.roof] ?? null);
