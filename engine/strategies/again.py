@@ -76,7 +76,7 @@ class Again(Strategy):
         tried = 0
         for one in self.options.candidates:
             candidate: Candidate | None = Candidate(**one.model_dump(exclude={"trial"}))
-            if problem.device_kind != "measured":  # nothing is compiled there, so it is predicted with PyTorch's own
+            if one.rest and problem.device_kind != "measured":  # it is predicted with PyTorch's own operations
                 candidate = replace(candidate, rest="")
             if self.options.carry:
                 candidate = _carried(candidate, problem)
