@@ -103,6 +103,7 @@ function judged(trial, d, v) {
 
 const PROPOSED = [
   "cls", "roof", "backend", "program", "change", "why", "by", "structure", "settings", "form", "language", "entry",
+  "rest",
 ];
 const timed = (d) => ({ ms: number(obj(d.time).ms), kind: text(obj(d.time).kind) });
 

@@ -121,6 +121,7 @@ export const newTrial = (n) => ({
   form: "",
   language: "",
   entry: "",
+  rest: "",
   compiled: null,
   validated: null,
   measured: null,
