@@ -25,7 +25,7 @@ from engine import progress
 from engine.evaluate.timing.samples import Timer
 from engine.export import ExportError, forms, history
 from engine.export.composition import Whole
-from engine.export.package import SHIPPED
+from engine.export.package import OWN_FILES, SHIPPED
 from engine.session import recording
 from engine.session.runner import BadSpec, run
 from engine.session.spec import LIVE_SOURCE, LiveSpec
@@ -47,6 +47,7 @@ STRUCTURES = "give tensors, plain values, and tuples, lists, dictionaries and da
 _ODD = re.compile(r"Unsupported input type <class '([\w.]+)'>|Found <class '([\w.]+)'> in output")
 NOISY = ("torch._subclasses.fake_tensor", "torch.fx.experimental.symbolic_shapes")
 PLAIN = (bool, int, float, str, type(None))
+FUSED = "what stays PyTorch is compiled by Inductor at the first call, because that was faster"
 
 
 @dataclass(frozen=True)
@@ -259,6 +260,7 @@ def _result(
             report, cls=best.cls, ms=best.judged.ms, speedup=best.judged.speedup,
             pytorch_ms=best.measured.baseline_ms, baseline=baseline_name(best.judged.baseline),
             programs=tuple(_words(p) for p in whole.placed), pytorch=tuple(op.op for op in whole.rest),
+            notes=(*report.notes, *(FUSED,) * whole.fused),
         )  # fmt: skip
     fast.__dict__["report"] = report
     return fast
@@ -288,6 +290,7 @@ def _own(collected: progress.Collected, live: Live) -> Whole:
             tensors[name] = replace(t, path=own[t.path].path, kind=own[t.path].kind)
     graph = replace(graph, tensors=tensors, settled=live.settled)
     texts = "".join(p.program.text for p in whole.placed) + graph.to_json() + _shipped()
+    texts += f"{whole.captured} {whole.fused}"
     title = f"{whole.title} {hashlib.sha256(texts.encode()).hexdigest()[:8]}"
     return replace(whole, title=title, module=None, graph=graph, values=live.others, results=None, figures={})
 
@@ -295,7 +298,8 @@ def _own(collected: progress.Collected, live: Live) -> Whole:
 @functools.cache
 def _shipped() -> str:
     """The code that every package holds: a package of another version is not used again."""
-    return "".join(file.read_text(encoding="utf-8") for file in sorted(SHIPPED.glob("*.py")))
+    files = [*SHIPPED.glob("*.py"), *OWN_FILES.values()]
+    return "".join(file.read_text(encoding="utf-8") for file in sorted(files))
 
 
 def _words(placed: Any) -> str:

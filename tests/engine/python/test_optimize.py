@@ -3,6 +3,7 @@
 import json
 import re
 import sys
+from dataclasses import replace
 
 import pytest
 import torch
@@ -49,6 +50,19 @@ def test_named_inputs_and_a_class(net, priced):
     assert fast.report.cls in ("f16", "") and "f16" in fast.report.bounds_ms
     with torch.no_grad():
         assert torch.allclose(fast(x, 0.5)["y"], model(x, 0.5)["y"], atol=1e-3)
+
+
+def test_another_way_to_run_the_same_programs_is_a_package_of_its_own(net, priced, monkeypatch):
+    from ucutlass import search
+
+    model, x = net
+    whole, packages = search.history.of_session, []
+    for fused in (False, True):
+        monkeypatch.setattr(search.history, "of_session", lambda *a, f=fused, **k: replace(whole(*a, **k), fused=f))
+        fast = ucutlass.optimize(model, [x], trials=2, verbose=False, device="modelled:h200")
+        packages.append(type(fast).__module__)
+        assert ("compiled by Inductor" in str(fast.report)) is fused
+    assert packages[0] != packages[1]
 
 
 class Sorts(nn.Module):
