@@ -59,7 +59,7 @@ def main() -> int:
         except SessionRefused as e:
             code = e.code
         seconds = time.monotonic() - began
-        expected = re.search(r"# expect: (.+)", text)[1]
+        expected = (re.search(r"# alone: (.+)", text) or re.search(r"# expect: (.+)", text))[1]
         rows.append({"text": path.stem, "code": code, "expected": expected, "seconds": round(seconds, 3)})
         print(f"{seconds:7.2f} s  {path.stem:40} {code}", flush=True)
         if args.json:

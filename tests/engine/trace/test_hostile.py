@@ -2,7 +2,8 @@
 
 Each file in hostile/ says what it expects in its first two lines (`# expect: CODE`, `# says: FRAGMENT`) and marks
 the lines that the refusal may name with `# HERE`. They run for real, in bubblewrap. Those with a third line
-`# in: a copy` run in copies of one child.
+`# in: a copy` run in copies of one child, with less memory; `# alone: CODE` says how they end in a child of their own,
+with a session's 8 GiB and no process of ours above them (tests.engine.trace.refusals).
 """
 
 import os

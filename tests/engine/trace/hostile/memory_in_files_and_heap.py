@@ -1,6 +1,7 @@
 # expect: memory_limit
 # says: used more memory than
 # in: a copy
+# alone: time_limit
 import time
 
 for i in range(16):

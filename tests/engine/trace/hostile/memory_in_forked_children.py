@@ -1,6 +1,7 @@
 # expect: process_limit
 # says: 
 # in: a copy
+# alone: time_limit
 import ctypes
 
 libc = ctypes.CDLL(None)
