@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import signal
 
+KILLED = "was killed (by itself, or by the system because memory ran out)"
+
 
 class SandboxEnded(Exception):
     """The child ended. `code`: slow_start | time_limit | memory_limit | process_limit | disk_limit | output_limit |
@@ -17,6 +19,11 @@ class SandboxEnded(Exception):
         self.reason = what if part is None else f"its {part} {what}" if part else f"it {what}"
         super().__init__(self.reason)
 
+    @property
+    def blameless(self) -> bool:
+        """Whether the text may have nothing to do with it, so that it is worth a second run."""
+        return self.code == "lost" or (self.code == "crashed" and self.what == KILLED)
+
 
 def of_status(status: int) -> tuple[str, str, str]:
     """(code, what, part) of SandboxEnded for the exit status of a child that ended by itself; a negative one is a
@@ -25,7 +32,7 @@ def of_status(status: int) -> tuple[str, str, str]:
     if number == signal.SIGXCPU:
         return "time_limit", "used all of its processor time", ""
     if number in (signal.SIGKILL, signal.SIGTERM):
-        return "crashed", "was killed (by itself, or by the system because memory ran out)", "process"
+        return "crashed", KILLED, "process"
     if 0 < number < 65 and number in set(signal.Signals):
         return "crashed", f"crashed ({signal.Signals(number).name})", "process"
     return "exited", f"ended the Python process with status {status} (for example by os._exit)", ""

@@ -69,9 +69,9 @@ def trace(
         try:
             answer = _asked(message, timeout, **how)
         except SandboxEnded as e:
-            if e.code != "lost":
+            if not e.blameless:
                 raise
-            answer = _asked(message, timeout, **how)  # once more, because the module is not to blame
+            answer = _asked(message, timeout, **how)
     except SandboxEnded as e:
         raise refuse(e) from None
     traced = _read(answer, time.monotonic() - started)

@@ -6,6 +6,7 @@ import time
 
 import pytest
 
+from engine.devices import SessionRefused
 from engine.sandbox import Sandbox, SandboxEnded, confine, forkserver, pool, tree
 from engine.sandbox.forkserver import join
 from engine.trace import trace
@@ -245,14 +246,21 @@ def test_a_fork_whose_waiting_parent_was_killed_is_not_said_to_have_ended_by_its
         assert ended.value.code == "lost" and "a process of the engine was killed" in ended.value.reason
 
 
-def test_a_module_whose_process_was_lost_is_traced_again(monkeypatch):
+@pytest.mark.parametrize("whose", ["_parent", "_pid"])
+def test_a_module_whose_process_was_killed_from_outside_is_traced_again(whose, monkeypatch):
     real, asked = Sandbox.request, []
 
     def request(box, *a, **k):
         asked.append(box)
         if len(asked) == 1:
-            os.kill(box._started.fork._parent, 9)
+            os.kill(getattr(box._started.fork, whose), 9)
         return real(box, *a, **k)
 
     monkeypatch.setattr(Sandbox, "request", request)
     assert trace(MODULE, local_user=True).graph.ops and len(asked) == 2
+
+
+def test_a_module_that_kills_itself_is_refused_the_second_time():
+    with pytest.raises(SessionRefused, match="was killed") as refused:
+        trace(KILLS, local_user=True)
+    assert refused.value.code == "crashed"
