@@ -114,7 +114,7 @@ def _stop(view: View, cls: str) -> history.StopLine | None:
     eps, window = view.budget.get("eps", 0.0), int(view.budget.get("window", 0))
     best, since, at = None, 0, None
     for t in sorted(view.trials.values(), key=lambda t: t.number):
-        if t.cls != cls or not t.ended or t.untimed is not None:
+        if t.cls != cls or not t.ended or t.untimed is not None or t.by == "engine":
             continue
         if view.counts(t) and (best is None or t.judged.ms < best):
             best, since = t.judged.ms, 0

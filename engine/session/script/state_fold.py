@@ -76,10 +76,11 @@ class StateFold:
                 self._budget = changed(self._budget, event.data)
 
     def _enough(self, cls: str, trials: tuple[Finished, ...]) -> budget.Stop | None:
-        """Why the class needs no further trial (sol.budget), or None. The owner's trials count for the best."""
+        """Why the class needs no further trial (sol.budget), or None. The owner's trials count for the best; the
+        session's own last ones come after the search, and do not."""
         best, since, fastest = None, 0, None
         for t in trials:
-            if t.cls == cls and not t.untimed:
+            if t.cls == cls and not t.untimed and t.by != "engine":
                 if t.ms is not None and t.clean and (best is None or t.ms < best):
                     best, since, fastest = t.ms, 0, t
                 else:
