@@ -10,7 +10,8 @@ from ._fused_calls import Fused, Row
 
 
 class Later:
-    """A run of operations, compiled at its first call, and again for tensors of another device or other strides.
+    """A run of operations, compiled at its first call, and again for tensors of another device, other types or other
+    strides, and in another autocast of the caller's: compiled code would misread them, or refuse them.
 
     `step`: of composition.json; `shapes`: of the views among its results; `sized`: the operations that are such views;
     `dtype_of`: see _aten.find; `casting`: a device's autocast, None for none."""
@@ -21,7 +22,7 @@ class Later:
         self._calls = {}
 
     def __call__(self, tensors):
-        form = tuple((x.device, x.stride()) for x in tensors)
+        form = (_autocast(tensors), *((x.device, x.dtype, x.stride()) for x in tensors))
         call = self._calls.get(form)
         if call is None:
             call = self._calls[form] = self._compiled(tensors)
@@ -58,6 +59,12 @@ class Later:
         if call is None:
             raise RuntimeError(f"PyTorch {torch.__version__} has no aten.{op['op']} that takes {op['attrs']}")
         return Row(call, op["reads"], op["makes"])
+
+
+def _autocast(tensors):
+    """The type of the caller's autocast, None outside of one."""
+    kind = tensors[0].device.type if tensors else "cuda"
+    return torch.get_autocast_dtype(kind) if torch.is_autocast_enabled(kind) else None
 
 
 __all__ = ["Later"]

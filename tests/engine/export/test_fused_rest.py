@@ -75,3 +75,23 @@ def test_the_forward_for_torch_compile_has_the_operations_themselves(tmp_path, m
     _, launches = launching(package, monkeypatch, None)
     operators = package.code(direct=False)
     assert "fused_" in launches and "fused_" not in operators and "roll" in operators
+
+
+def test_a_run_is_compiled_again_for_other_types_and_in_the_callers_autocast(tmp_path, monkeypatch):
+    package, _ = exported(GLUE, tmp_path, ("tf32",), fused=True)
+    compiled = []
+
+    def compile_(self, examples, **options):
+        compiled.append([x.dtype for x in examples])
+        return list
+
+    later = sys.modules[f"{package.__name__}._fused"].Later
+    monkeypatch.setattr(sys.modules[f"{package.__name__}._fused_calls"].Fused, "compile", compile_)
+    run = later({"fused": [], "reads": ["x"], "makes": ["x"]}, {}, (), None)
+    x = torch.randn(4, 4)
+    for _ in range(2):
+        for one in (x, x.double()):
+            run([one])
+        with torch.autocast("cpu", torch.bfloat16):
+            run([x])
+    assert compiled == [[torch.float32], [torch.float64], [torch.float32]]
