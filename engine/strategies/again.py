@@ -68,7 +68,7 @@ class Again(Strategy):
     Options = Options
     forms = ("program", "kernel")
     programs = False
-    by_hand = False
+    by_hand = searches = False
 
     def run(self, problem: Any) -> Script:
         if not self.options.candidates:

@@ -310,7 +310,8 @@ class Strategy:
     Declared abilities: `forms`, the forms of its candidates; `programs`: it needs a problem that is, at least in part,
     a program of the language (a session on another problem is refused); `remembers`: it reads and writes memory of
     other problems; `receives`: the owner's tries wait for its Receive; `asks`: it needs a model; `by_hand`: a
-    person may choose it from the list of strategies.
+    person may choose it from the list of strategies; `searches`: what it found best may be tried once more, by the
+    session itself (engine.session.script.last_trials).
     """
 
     name: ClassVar[str] = ""
@@ -323,6 +324,7 @@ class Strategy:
     receives: ClassVar[bool] = False
     asks: ClassVar[bool] = False
     by_hand: ClassVar[bool] = True
+    searches: ClassVar[bool] = True
 
     def __init__(self, options: Options | None = None):
         self.options = options if options is not None else self.Options()

@@ -111,7 +111,8 @@ class Search:
             raise self._changed(str(place + 1))
         self._receiving = False
         yield from self.lanes.run(more=self._owners)
-        yield from self._last()
+        if self.strategy.searches:
+            yield from self._last()
         return Ending(code, reason)
 
     def _last(self) -> Events:

@@ -95,3 +95,15 @@ def test_a_log_cut_anywhere_in_it_goes_on_with_the_same_trial():
         assert [e.KIND for e in again if not isinstance(e, events.Resumed)] == [e.KIND for e in log]
         assert engines(again) == [proposed] and set(device.asked.values()) <= {1}
         assert all([p.text for p in c.placed] == [p.text for p in whole.placed] for c in device.seen if c.rest)
+
+
+@pytest.mark.parametrize("rest", ["", "inductor"])
+def test_what_runs_again_is_what_was_asked_for(rest):
+    log, blobs, _ = play(trials=1)
+    first = of(log, events.TrialProposed)[0]
+    one = {"trial": 1, "text": blobs[first.program], "cls": "tf32", "backend": first.backend, "rest": rest}
+    device = Regions()
+    device.kind = "measured"
+    log, _, _ = play(device, strategy="again", options={"candidates": [one]})
+    assert [(e.by, e.rest) for e in of(log, events.TrialProposed)] == [("strategy", rest)], log[-1].reason
+    assert log[-1].state == "done" and log[-1].best == {"tf32": 1}
