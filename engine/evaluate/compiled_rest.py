@@ -23,6 +23,7 @@ from engine.evaluate.reference.pytorch_classes import casting, permitted
 
 # In the process itself: Inductor's own pool of compilers would be one for each session.
 OPTIONS = {"compile_threads": 1}
+UNKNOWN = "its sizes depend on values"
 Call = Callable[[Sequence[torch.Tensor]], list[torch.Tensor]]
 
 
@@ -46,14 +47,13 @@ class CompiledRest:
     def into(self, runtime: RegionRuntime) -> Told:
         """Raises Wrong("not_compiled") if nothing could be compiled."""
         started = time.perf_counter()
-        try:
-            examples = runtime.examples()
-        except Exception as e:
-            raise Wrong("not_compiled", f"PyTorch's operations cannot be compiled: {_first(e)}") from None
+        examples = runtime.examples()
         compiled, refused = [], []
 
         def make(fused: Fused) -> Call | None:
-            call = self._call(fused, runtime, [examples[name] for name in fused.reads])
+            call: Call | str = UNKNOWN
+            if all(name in examples for row in fused.rows for name in (*row.reads, *row.makes)):
+                call = self._call(fused, runtime, [examples[name] for name in fused.reads])
             if isinstance(call, str):
                 refused.append(call)
                 return None

@@ -13,7 +13,7 @@ from typing import Any
 from dsl.check.program import check
 from engine.export import Exported, ExportError
 from sol.bounds import pytorch_class
-from sol.cost.runs import runs
+from sol.cost.runs import border, runs
 from sol.figures import Figure
 from sol.graph import Op, OpGraph
 
@@ -117,10 +117,9 @@ def _fused(steps: list[dict[str, Any]], parts: list[tuple[Op, ...]], graph: OpGr
     for run in parts:
         at = steps.index(_operation(run[0]))
         mine, others = steps[at : at + len(run)], [*steps[:at], *steps[at + len(run) :]]
-        inside = [n for step in mine for n in step["makes"]]
-        needed = {*graph.outputs, *graph.written.values(), *(n for step in others for n in _names(step))}
-        reads = list(dict.fromkeys(n for step in mine for n in step["reads"] if n not in inside))
-        one = {"fused": mine, "reads": reads, "makes": [n for n in inside if n in needed]}
+        own, beside = [(step["reads"], step["makes"]) for step in mine], [(_names(step), ()) for step in others]
+        reads, makes = border(own, beside, [*graph.outputs, *graph.written.values()])
+        one = {"fused": mine, "reads": list(reads), "makes": list(makes)}
         steps = [*others[:at], one, *others[at:]]
     return steps
 

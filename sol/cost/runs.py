@@ -8,6 +8,7 @@ from sol.cost.graph_costs import costs_of
 from sol.graph import Op, OpGraph
 
 FREE = ("view", "none")  # kinds of operations that start no kernel
+Names = tuple[Collection[str], Collection[str]]  # (reads, makes) of one step
 LIBRARY = ("matrix", "conv", "attention")  # those whose kernels a compiler takes from a library as well
 
 
@@ -23,9 +24,21 @@ def runs(graph: OpGraph, groups: Iterable[Collection[str]]) -> list[tuple[Op, ..
     return [tuple(run) for run in rows if _gains(graph, run)]
 
 
+def border(
+    run: Iterable[Names], others: Iterable[Names], results: Iterable[str]
+) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """(what a run reads from outside, what of it somebody needs outside), both in order. `others`: the steps that do
+    not belong to it; `results`: what outlives all steps."""
+    run = list(run)
+    inside = [n for _, makes in run for n in makes]
+    needed = {*results, *(n for reads, _ in others for n in reads)}
+    reads = dict.fromkeys(n for reads, _ in run for n in reads if n not in inside)
+    return tuple(reads), tuple(n for n in inside if n in needed)
+
+
 def _gains(graph: OpGraph, run: list[Op]) -> bool:
     kinds = [kind for op in run if (kind := costs_of(graph)[op.name].kind) not in FREE]
     return len(kinds) > 1 and any(kind not in LIBRARY for kind in kinds)
 
 
-__all__ = ["runs"]
+__all__ = ["border", "runs"]

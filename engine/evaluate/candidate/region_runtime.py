@@ -12,6 +12,7 @@ its traced type, dense. Needs torch; only for workers.
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from math import prod
@@ -26,7 +27,7 @@ from engine.evaluate.correctness.inputs import torch_dtype
 from engine.evaluate.fused_calls import Fused, Row
 from engine.evaluate.reference.pytorch_classes import casting, permitted
 from sol.bounds import pytorch_class
-from sol.cost.runs import runs
+from sol.cost.runs import border, runs
 from sol.graph import Op, OpGraph
 
 _SIZED = ("view", "reshape", "_unsafe_view")
@@ -94,28 +95,30 @@ class RegionRuntime:
     # ---- what stays PyTorch, compiled ----
 
     def examples(self) -> dict[str, torch.Tensor]:
-        """Every tensor of the module in a call, without data."""
+        """Every tensor of the module in a call, without data. Those are missing whose shapes depend on values, and what
+        is computed from them."""
         from torch._subclasses.fake_tensor import FakeTensorMode
 
-        idle = [replace(place, run=lambda inputs, outputs: None, meaning=None) for place in self.places]
-        with FakeTensorMode():
-            values = {
+        places = [replace(place, run=lambda inputs, outputs: None, meaning=None) for place in self.places]
+        idle = RegionRuntime(self.graph, places, self.device, self.cls)
+        with FakeTensorMode(), torch.no_grad(), permitted(self.cls), casting(self.cls, self.device):
+            tensors = {
                 n: torch.empty(self.graph.tensors[n].shape, dtype=self._dtypes[n], device=self.device)
                 for n in self.state
             }
-            return RegionRuntime(self.graph, idle, self.device, self.cls).alone(values)[1]
+            for step in idle.steps:
+                with contextlib.suppress(Exception):  # PyTorch says in many ways that it has no example
+                    idle._step(step, tensors, {}, None)
+        return tensors
 
     def fuse(self, make: Callable[[Fused], Callable | None]) -> None:
         """Let `make` give one call for each run of operations from which a compiler gains; None leaves it as it is."""
         for run in runs(self.graph, [place.ops for place in self.places]):
             at = next(i for i, step in enumerate(self.steps) if step.op is run[0])
             mine, others = self.steps[at : at + len(run)], [*self.steps[:at], *self.steps[at + len(run) :]]
-            inside = [n for step in mine for n in step.makes]
-            needed = {*self.graph.outputs, *(n for step in others for n in step.reads)}
-            reads = tuple(dict.fromkeys(n for step in mine for n in step.reads if n not in inside))
-            fused = Fused([self._row(step) for step in mine], reads, tuple(n for n in inside if n in needed))
-            if (call := make(fused)) is not None:
-                self.steps[at : at + len(run)] = [_Step(reads, tuple(fused.makes), call=call)]
+            reads, makes = border(_named(mine), _named(others), self.graph.outputs)
+            if (call := make(Fused([self._row(step) for step in mine], reads, makes))) is not None:
+                self.steps[at : at + len(run)] = [_Step(reads, makes, call=call)]
         self._forget_early()
 
     def _row(self, step: _Step) -> Row:
@@ -233,6 +236,10 @@ class RegionRuntime:
 
     def _typed(self, name: str, x: torch.Tensor) -> torch.Tensor:
         return x.to(self._dtypes[name])
+
+
+def _named(steps: Sequence[_Step]) -> list[tuple[tuple[str, ...], tuple[str, ...]]]:
+    return [(step.reads, step.makes) for step in steps]
 
 
 def _shaped(x: torch.Tensor, shape: tuple[int, ...]) -> torch.Tensor:

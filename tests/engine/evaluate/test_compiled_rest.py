@@ -109,3 +109,22 @@ def test_programs_read_what_a_run_made(compiler):
     CompiledRest().into(fused)
     fused.run({"x": x})
     assert strides == [(6, 1)]
+
+
+def test_a_run_whose_sizes_depend_on_values_is_left(compiler):
+    tensors = {n: Tensor(n, (6,), "f32", "input" if n == "x" else "intermediate") for n in ("x", "a", "b", "c", "y")}
+    tensors |= {"i": Tensor("i", (6, 1), "i64", "intermediate")}
+    ops = (
+        Op("a", "exp", ("x",), ("a",)),
+        Op("b", "neg", ("a",), ("b",)),
+        Op("c", "tanh", ("b",), ("c",)),
+        Op("y", "neg", ("c",), ("y",)),
+        Op("i", "nonzero", ("y",), ("i",)),
+    )
+    one = {"name": "b", "tensor": "b", "shape": [6]}
+    out = {"name": "c", "tensor": "c", "shape": [6], "dtype": "f32"}
+    place = Place(frozenset({"c"}), [one], [out], run=lambda inputs, outputs: torch.tanh(inputs[0], out=outputs[0]))
+    fused = RegionRuntime(OpGraph(tensors, ops, ("x",), ("i",)), [place], "cpu", "tf32")
+    answer = CompiledRest().into(fused)
+    assert answer.runs == 1 and answer.refused == ("its sizes depend on values",)
+    assert fused.run({"x": torch.ones(6)})["i"].shape == (6, 1)
