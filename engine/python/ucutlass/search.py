@@ -26,7 +26,7 @@ from engine.evaluate.timing.samples import Timer
 from engine.export import ExportError, forms, history
 from engine.export.composition import Whole
 from engine.export.package import OWN_FILES, SHIPPED
-from engine.session import recording
+from engine.session import events, recording
 from engine.session.runner import BadSpec, run
 from engine.session.spec import LIVE_SOURCE, LiveSpec
 from engine.trace import capture, exported
@@ -46,6 +46,7 @@ NATIVE = {torch.float16: "f16", torch.bfloat16: "bf16"}  # the class of a module
 STRUCTURES = "give tensors, plain values, and tuples, lists, dictionaries and dataclasses of them"
 _ODD = re.compile(r"Unsupported input type <class '([\w.]+)'>|Found <class '([\w.]+)'> in output")
 NOISY = ("torch._subclasses.fake_tensor", "torch.fx.experimental.symbolic_shapes")
+MORE = 0.25
 PLAIN = (bool, int, float, str, type(None))
 FUSED = "what stays PyTorch is compiled by Inductor at the first call, because that was faster"
 
@@ -80,11 +81,11 @@ def optimize(
     `inputs`: the arguments of forward: a tensor, a list or tuple of arguments, or a dictionary of named ones; `kwargs`:
     named ones beside a list.
     `classes`: the precision classes allowed (tf32, f16, bf16, fp8); None: tf32, or the type of a half-precision module.
-    `seconds`: of searching. `torch_compile`: on a GPU, also compile the module with torch.compile, for up to a minute
-    or so, and return that where it is faster, with the same parameters and the precision that it has now. `device`:
-    cuda, or modelled:h200 for a prediction; None: the GPU where there is one. `fields`: others of a session (`trials`,
-    `strategy`, `seed`, ...). The result shares the parameters of `module`, and is for inference. Where nothing is
-    faster it is the module itself. Raises OptimizeError.
+    `seconds`: of searching; what is under way then has a quarter of that to end. `torch_compile`: on a GPU, also
+    compile the module with torch.compile, for up to a minute or so, and return that where it is faster, with the same
+    parameters and the precision that it has now. `device`: cuda, or modelled:h200 for a prediction; None: the GPU where
+    there is one. `fields`: others of a session (`trials`, `strategy`, `seed`, ...). The result shares the parameters of
+    `module`, and is for inference. Where nothing is faster it is the module itself. Raises OptimizeError.
     """
     call = arguments.checked(module, inputs, kwargs)
     device = device or ("cuda" if torch.cuda.is_available() else "modelled:h200")
@@ -208,28 +209,43 @@ def _tensor(module: torch.nn.Module, path: str, constants: Mapping[str, Any]) ->
 
 
 def _session(spec: LiveSpec, seconds: float, verbose: bool, log: Path) -> tuple[progress.Collected, bool]:
-    """A whole session, and whether it was stopped after so many seconds. Raises OptimizeError where it is refused or
-    fails."""
+    """A whole session, and whether its search was ended after so many seconds. Raises OptimizeError where it is refused
+    or fails."""
     log.parent.mkdir(parents=True, exist_ok=True)
-    until, stopped = time.monotonic() + seconds, []
-
-    def control() -> list[tuple[str, dict]]:
-        if time.monotonic() < until or stopped:
-            return []
-        stopped.append(True)
-        return [("stop", {})]
-
     with contextlib.ExitStack() as stack:
         collected = progress.Collected(stack.enter_context(recording.Writer(log)))
         display = stack.enter_context(progress.Display()) if verbose else None
-        for emitted in stack.enter_context(contextlib.closing(run(spec, control=control, local_user=True))):
+        clock = Clock(seconds, collected)
+        for emitted in stack.enter_context(contextlib.closing(run(spec, control=clock.commands, local_user=True))):
             collected.add(emitted)
             if display is not None:
                 display.show(emitted.event)
     end = collected.view.end
     if end is None or end.state in ("refused", "failed"):
         raise OptimizeError(end.reason if end is not None else "the session did not come to its end")
-    return collected, bool(stopped) and end.state == "stopped"
+    return collected, clock.ended and (end.state == "stopped" or end.code == "budget_used")
+
+
+class Clock:
+    """The owner of a session that may search for `seconds`. Then no trial begins any more, if one has a time; the one
+    under way and the session's own last ones have MORE of the seconds to end. Without a time the session stops at once.
+    `ended`: whether it has ended the search."""
+
+    def __init__(self, seconds: float, collected: progress.Collected):
+        self.collected, self.ended, self._stopped = collected, False, False
+        self._until = time.monotonic() + seconds
+        self._last = self._until + MORE * seconds
+
+    def commands(self) -> list[tuple[str, dict]]:
+        now, log = time.monotonic(), [e for _, _, e in self.collected.rows]
+        timed = any(isinstance(e, events.TrialJudged) for e in log)
+        if not self.ended and self._until <= now < self._last and timed:
+            self.ended = True
+            return [("budget", {"trials": max(1, sum(isinstance(e, events.TrialProposed) for e in log))})]
+        if self._stopped or now < (self._last if timed else self._until):
+            return []
+        self.ended = self._stopped = True
+        return [("stop", {})]
 
 
 # ---- what comes out ----
