@@ -115,6 +115,7 @@ SCRIPT = (
     gettext_noop("✂ would not run under this rule"),
     gettext_noop("yours"),
     gettext_noop("the owner’s"),
+    gettext_noop("after the search"),
     gettext_noop("first program"),
     gettext_noop("★ best {cls}"),
     gettext_noop("Roofline"),

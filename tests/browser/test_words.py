@@ -83,11 +83,16 @@ OWN = """async ([events, control]) => {
 
 
 @pytest.mark.parametrize(
-    ("control", "word", "other"), [(True, "yours", "the owner’s"), (False, "the owner’s", "yours")]
+    ("by", "control", "word", "other"),
+    [
+        ("owner", True, "yours", "the owner’s"),
+        ("owner", False, "the owner’s", "yours"),
+        ("engine", True, "after the search", "yours"),
+    ],
 )
-def test_only_the_owner_reads_that_a_trial_is_theirs(page, control, word, other):
+def test_a_row_says_whose_the_trial_is(page, by, control, word, other):
     judged = {"trial": 1, "verdict": "clean", "cls": "f16", "kind": "measured", "ms": 1.0, "speedup": 1.0}
-    rows = log(("session.started", {}), ("trial.proposed", {"trial": 1, "by": "owner"}), ("trial.judged", judged))
+    rows = log(("session.started", {}), ("trial.proposed", {"trial": 1, "by": by}), ("trial.judged", judged))
     text = page.evaluate(OWN, [rows, control])
     assert word in text and other not in text
 

@@ -42,7 +42,8 @@ export function content(one, isBest, notRun = false) {
   const kind = one.failed ? "failed" : one.untimed ? "untimed" : at ? at.kind : "pending";
   const speedup = one.judged?.speedup ?? one.measured?.ratio;
   const about = `${classWords(one)} · ${builtBy(one)}`;
-  const whose = one.by === "owner" ? h("span", {}, boot.control ? tr("yours") : tr("the owner’s")) : null;
+  const names = { owner: boot.control ? tr("yours") : tr("the owner’s"), engine: tr("after the search") };
+  const whose = names[one.by] ? h("span", {}, names[one.by]) : null;
   const rows = [
     h("span", { class: "n" }, String(one.number), mark(one.cls, kind)),
     h("span", { class: "change" }, one.change ? logged(one.change) : tr("first program")),
