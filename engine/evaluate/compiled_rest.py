@@ -1,7 +1,7 @@
 """What stays PyTorch beside a module's programs, compiled by Inductor: each run of operations becomes one call.
 
     rest = CompiledRest()                       # of one problem
-    told = rest.into(runtime)                   # RegionRuntime: its runs are single calls from now on
+    rest.into(runtime)                          # RegionRuntime: its runs are single calls from now on
 
 The shapes and strides at each operation are found with fake tensors, so nothing runs on the GPU while it is compiled.
 Needs torch; only for workers.

@@ -8,8 +8,8 @@ from sol.cost.graph_costs import costs_of
 from sol.graph import Op, OpGraph
 
 FREE = ("view", "none")  # kinds of operations that start no kernel
-Names = tuple[Collection[str], Collection[str]]  # (reads, makes) of one step
 LIBRARY = ("matrix", "conv", "attention")  # those whose kernels a compiler takes from a library as well
+Names = tuple[Collection[str], Collection[str]]  # (reads, makes) of one step
 
 
 def runs(graph: OpGraph, groups: Iterable[Collection[str]]) -> list[tuple[Op, ...]]:
