@@ -1,5 +1,6 @@
 """A compiler has a clock, a memory cap and a stop button, and leaves no process behind."""
 
+import copy
 import dataclasses
 import os
 import sys
@@ -37,6 +38,7 @@ def test_an_old_reading_of_proc_ends_nothing(tmp_path, monkeypatch):
         if age:
             mine = table.processes[os.getpid()].resident
             shared = {p: dataclasses.replace(q, resident=q.resident + mine) for p, q in table.processes.items()}
+            table = copy.copy(table)  # other threads may have read it
             table.processes = shared
         return table
 

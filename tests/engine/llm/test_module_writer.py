@@ -42,9 +42,10 @@ def as_reply(module=MODULE, **more):
     return json.dumps({"module": module, "sentence": "A relu.", "assumptions": ["8 rows"]} | more)
 
 
-def models_of(server, tmp_path, **more):
+def models_of(server, tmp_path, silence=20.0, **more):
     asked = settings(server.url, tmp_path, **more)
-    return handler.Models(asked, patience=Patience(silence=0.5, total=0.6, retries=1, first_wait=0.01), address="a1")
+    patience = Patience(silence=silence, total=1.2 * silence, retries=1, first_wait=0.01)
+    return handler.Models(asked, patience=patience, address="a1")
 
 
 def test_the_reply_is_the_module_with_its_sentence_and_assumptions(server, tmp_path):
@@ -82,7 +83,7 @@ MORE = {
 @pytest.mark.parametrize("bad", [*BAD, *MORE])
 def test_a_bad_reply_is_a_reason_and_no_module(bad, server, tmp_path):
     server.usual = (BAD | MORE)[bad]()
-    written = write(models_of(server, tmp_path), ASKED)
+    written = write(models_of(server, tmp_path, silence=0.5), ASKED)
     assert written.module == "" and written.reason and "\n" not in written.reason
     assert 1 <= len(server.requests) <= 2 * 3 and written.turns <= 3
 
