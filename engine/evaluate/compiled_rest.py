@@ -43,11 +43,15 @@ class CompiledRest:
     def __init__(self, **options: Any):
         self.options = options
         self._calls: dict[tuple, Call | str] = {}
+        self._examples: dict[tuple, dict[str, torch.Tensor]] = {}
 
     def into(self, runtime: RegionRuntime) -> Told:
         """Raises Wrong("not_compiled") if nothing could be compiled."""
         started = time.perf_counter()
-        examples = runtime.examples()
+        key = (runtime.cls, *((place.ops, repr(place.outputs)) for place in runtime.places))
+        if key not in self._examples:  # each is a walk through the whole module, and a load has the lane
+            self._examples[key] = runtime.examples()
+        examples = self._examples[key]
         compiled, refused = [], []
 
         def make(fused: Fused) -> Call | None:
