@@ -16,7 +16,7 @@ BY = "engine"
 LEAST_SHARE = 0.03  # of the module's time that PyTorch's operations must take: no interval of a ratio shows less
 
 
-def of(best: Finished | None, path: str, context: trial.Context) -> trial.Proposal | None:
+def of(best: Finished | None, path: str, context: trial.Context, fold: StateFold) -> trial.Proposal | None:
     """The trial to make of the best one of a class; None if there is nothing to gain."""
     if best is None or best.form != "program" or not best.region or not context.device.compiles_rest:
         return None
@@ -27,9 +27,8 @@ def of(best: Finished | None, path: str, context: trial.Context) -> trial.Propos
     left = measured.time.ms - covered
     if left < LEAST_SHARE * measured.time.ms or covered > measured.baseline_ms:
         return None
-    numbers = (best.number, *best.beside)
-    groups = [context.problem.ops(_region(number, context)) for number in numbers]
-    fused = runs(context.problem.graph, groups)
+    placed = (best, *(fold.finished(number) for number in best.beside))
+    fused = runs(context.problem.graph, [context.problem.ops(t.region) for t in placed])
     if not fused:
         return None
     operations = sum(map(len, fused))
@@ -45,11 +44,6 @@ def beside(proposed: events.TrialProposed, fold: StateFold) -> tuple[Finished, .
     """The programs of the other regions in such a trial: those that ran beside the trial that it is made from."""
     parent = fold.finished(proposed.parent)
     return trial.standing(fold.finished(number) for number in parent.beside)
-
-
-def _region(number: int, context: trial.Context) -> int:
-    generated = context.journal.past(events.TrialGenerated, number)
-    return generated.region if generated is not None else 0
 
 
 __all__ = ["BY", "beside", "of"]

@@ -121,7 +121,7 @@ class Search:
             path = f"{last_trials.BY} {cls}"
             if self._proposed(path) is None and not self.owner.stopped:
                 best = self.fold.now().best(cls)
-                if (proposal := last_trials.of(best, path, self.context)) is not None:
+                if (proposal := last_trials.of(best, path, self.context, self.fold)) is not None:
                     yield from self._log_proposal(proposal)
             proposed = self._proposed(path)
             if proposed is not None and self.journal.ended(proposed.trial) is None:
