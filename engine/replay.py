@@ -45,7 +45,7 @@ def recorded(view: View, name: str, spent: Mapping[int, Mapping[str, float]] = {
     session's last ones are no part of the search, nor is a raw kernel that could have no time."""
     trials: dict[str, list[Trial]] = {}
     for t in view.trials.values():
-        if t.ended and t.untimed is None and t.by not in ("owner", "engine"):
+        if t.ended and t.untimed is None and t.of_search:
             trials.setdefault(t.cls, []).append(
                 Trial(
                     t.judged.ms if view.counts(t) else None,

@@ -64,7 +64,7 @@ def _trials(
             cost += e.event.cost or 0.0
         if isinstance(e.event, events.ENDS):
             trial = view.trials[e.event.trial]
-            if trial.by not in ("owner", "engine"):
+            if trial.of_search:
                 spent = {"used": evaluations, "tokens": tokens, "t": round(e.t - emitted[0].t, 3)}
                 rows.append(_trial(view, trial, would) | spent | ({"cost": round(cost, 6)} if cost else {}))
     return rows

@@ -122,7 +122,7 @@ class View:
     @property
     def used(self) -> int:
         """Trials that count against the budget."""
-        return sum(t.by not in ("owner", "engine") for t in self.proposed)
+        return sum(t.of_search for t in self.proposed)
 
     @property
     def under_way(self) -> Trial | None:

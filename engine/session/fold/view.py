@@ -229,6 +229,11 @@ class Trial:
     profile: Profile | None = None
 
     @property
+    def of_search(self) -> bool:
+        """Return True if the strategy made it, and not the owner, or the session itself after the search."""
+        return self.by not in ("owner", "engine")
+
+    @property
     def end(self) -> Judged | Untimed | Failed | None:
         """The event that ended it; None while it runs."""
         ends = (self.judged, self.untimed, self.failed)

@@ -21,6 +21,7 @@ import {
   numbers,
   obj,
   objects,
+  ofSearch,
   outcome,
   PROFILE,
   PROGRESS,
@@ -296,8 +297,7 @@ export const headline = (v) => bySpeedup(v, v.best.values());
 export const shown = (v) => headline(v) ?? bySpeedup(v, v.fastest.values());
 
 /** Trials that count against the budget. */
-export const used = (v) =>
-  [...v.trials.values()].filter((x) => "proposed" in x.steps && !["owner", "engine"].includes(x.by)).length;
+export const used = (v) => [...v.trials.values()].filter((x) => "proposed" in x.steps && ofSearch(x)).length;
 
 /** The most recent trial without an end, or null. */
 export const underWay = (v) => [...v.trials.values()].findLast((x) => !hasEnded(x)) ?? null;

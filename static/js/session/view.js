@@ -136,6 +136,9 @@ export const counts = (judged) => COUNTING.includes(judged.verdict);
 export const endOf = (trial) => trial.judged ?? trial.untimed ?? trial.failed;
 export const hasEnded = (trial) => endOf(trial) !== null;
 
+/** Whether the strategy made it, and not the owner, or the session itself after the search. */
+export const ofSearch = (trial) => !["owner", "engine"].includes(trial.by);
+
 /** running | counted | flagged | verified | unverified | failed | undecided | stopped; `verified` and `unverified` are
     of kernels without a time. */
 export function outcome(trial) {

@@ -1,6 +1,6 @@
 // A session's trials for the stop rules: the counterpart of engine/replay.py, with its names. A trial is charged with
 // what the session spent from the end of the trial before it to its own end.
-import { counts, hasEnded, number, obj } from "../view.js";
+import { counts, hasEnded, number, obj, ofSearch } from "../view.js";
 
 const ENDS = ["trial.judged", "trial.untimed", "trial.failed"];
 
@@ -33,13 +33,13 @@ const isResult = (view, { judged: j }) =>
 
 /**
  * Every class with a limit, a baseline and a trial: {cls, trials: [{number, ms, limit, spent}], limit, baseline, kind},
- * times in ms. `limit` of a trial: null for its class's. The owner's own trials are no part of the search, nor is a raw
- * kernel that could have no time.
+ * times in ms. `limit` of a trial: null for its class's. The owner's own trials and the session's last ones are no part
+ * of the search, nor is a raw kernel that could have no time.
  */
 export function recorded(view, spent = new Map()) {
   const classes = new Map();
   for (const one of view.trials.values()) {
-    if (!hasEnded(one) || one.untimed || ["owner", "engine"].includes(one.by)) continue;
+    if (!hasEnded(one) || one.untimed || !ofSearch(one)) continue;
     const ms = isResult(view, one) ? one.judged.ms : null;
     if (!classes.has(one.cls)) classes.set(one.cls, []);
     const limit = one.roof === one.cls ? null : (view.bounds[one.roof] ?? null);
