@@ -40,6 +40,6 @@ def test_too_many_stages_are_refused_in_the_assertion_s_own_words(toolchain, tmp
     program = programs.program(programs.LINEAR_LEAKY)
     stage = dataclasses.replace(program.stages[0], config=dataclasses.replace(program.stages[0].config, stages=9))
     with pytest.raises(BuildError) as caught:
-        host_check.check(lower(dataclasses.replace(program, stages=(stage,))), tmp_path, toolchain)
+        host_check.check(lower(dataclasses.replace(program, stages=(stage,))), tmp_path, toolchain, seconds=300)
     assert caught.value.code == "compile_failed"
     assert "stage y needs more shared memory than sm_90a gives a block" in caught.value.reason
