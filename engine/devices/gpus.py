@@ -12,6 +12,7 @@ from engine.devices import SessionRefused
 from engine.devices.gpu_names import hardware_of
 from engine.evaluate.candidate.worker import Worker
 from engine.evaluate.correctness.inputs import input_bytes
+from engine.evaluate.correctness.row_slices import row_inputs
 from engine.evaluate.timing import gpu_condition
 from engine.evaluate.timing.samples import input_sets
 from engine.jsonprocess import WorkerLost
@@ -25,6 +26,9 @@ ARCH = "sm_90a"  # the target of both back ends
 # reference in float64 and its copy in the worker; and how often a session has the module's own tensors, beside the sets
 # of inputs that timing rotates through in both processes.
 CONTEXT, PER_ELEMENT, COPIES = 700 << 20, 24, 3
+# At most so much in float64 where the reference is computed some rows at a time: slices with what they need between
+# (engine.evaluate.reference.right_results) and a chunk that is compared (engine.evaluate.correctness.tolerance).
+SLICED = 12 << 30
 
 
 def visible() -> list[str]:
@@ -82,6 +86,8 @@ def bytes_needed(graph: OpGraph) -> tuple[int, int]:
     own = sum(t.bytes for t in graph.tensors.values() if t.kind != "intermediate")
     graphs = sum(t.bytes for t in graph.tensors.values())
     elements = sum(t.elements for t in graph.tensors.values())
-    inputs = input_bytes(graph)
-    most = 2 * CONTEXT + COPIES * own + 2 * input_sets(inputs) * inputs + PER_ELEMENT * elements
+    inputs, wide = input_bytes(graph), PER_ELEMENT * elements
+    if wide > SLICED and row_inputs(graph) is not None:
+        wide = SLICED
+    most = 2 * CONTEXT + COPIES * own + 2 * input_sets(inputs) * inputs + wide
     return most, min(most, 2 * CONTEXT + COPIES * own + graphs)

@@ -73,7 +73,7 @@ class CompiledRest:
     def _call(self, fused: Fused, runtime: RegionRuntime, examples: Sequence[torch.Tensor]) -> Call | str:
         """The compiled run, or why there is none."""
         forms = tuple((tuple(x.shape), x.stride(), x.dtype) for x in examples)
-        key = (runtime.cls, tuple(row.makes for row in fused.rows), tuple(fused.makes), forms)
+        key = (runtime.cls, fused.meaning(), forms)
         if key not in self._calls:
             try:
                 with permitted(runtime.cls), casting(runtime.cls, runtime.device):

@@ -37,6 +37,18 @@ class Fused:
     def __init__(self, rows: Sequence[Row], reads: Sequence[str], makes: Sequence[str]):
         self.rows, self.reads, self.makes = rows, reads, makes
 
+    def meaning(self) -> tuple:
+        """What the call computes of tensors whose forms are known, whatever their names: alike for each of a module's
+        equal blocks, which therefore share one compilation."""
+        numbers = {name: i for i, name in enumerate(self.reads)}
+        rows = []
+        for row in self.rows:
+            read = tuple(numbers[name] for name in row.reads)
+            numbers |= {name: len(numbers) + i for i, name in enumerate(row.makes)}
+            how = ("reshape", *row.shape) if row.call is None else row.call.meaning()
+            rows.append((how, read, len(row.makes)))
+        return tuple(rows), tuple(numbers[name] for name in self.makes)
+
     def module(self) -> torch.fx.GraphModule:
         """The operations as a module of `reads`."""
         graph = torch.fx.Graph()

@@ -28,6 +28,9 @@ class Given:
     def __init__(self, value: Any):
         self.value = value
 
+    def __repr__(self) -> str:
+        return f"Given({self.value!r})"
+
 
 class Call:
     """An overload with its arguments. Each is the place of one of the operation's tensors, a `Several` or a `Given`.
@@ -42,6 +45,10 @@ class Call:
         self._places = [(i, how) for i, how in enumerate(self.ordered) if not isinstance(how, Given)]
         self._known = {name: how.value for name, how in self.named if isinstance(how, Given)}
         self._later = [(name, how) for name, how in self.named if not isinstance(how, Given)]
+
+    def meaning(self) -> tuple:
+        """The same for every call that computes the same of its tensors."""
+        return str(self.overload), repr(self.ordered), repr(self.named)
 
     def __call__(self, x: list[torch.Tensor]) -> list[torch.Tensor]:
         values, named = self._values.copy(), self._known

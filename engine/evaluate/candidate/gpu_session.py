@@ -27,7 +27,7 @@ from engine.words import count
 logger = logging.getLogger(__name__)
 
 LOAD_SECONDS = 60.0
-REST_SECONDS = 120.0  # for Inductor to compile what stays PyTorch
+REST_SECONDS = 60.0  # for Inductor to compile what stays PyTorch
 MAIN = "main"  # the slot of the candidate under trial
 
 

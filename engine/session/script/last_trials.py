@@ -14,6 +14,9 @@ from sol.cost.runs import runs
 
 BY = "engine"
 LEAST_SHARE = 0.03  # of the module's time that PyTorch's operations must take: no interval of a ratio shows less
+# Operations that Inductor is given at most. It compiles in one thread, at some 0.3 s a kernel, and a loop over time
+# that was written out has a thousand of them.
+MOST_OPERATIONS = 128
 
 
 def of(best: Finished | None, path: str, context: trial.Context, fold: StateFold) -> trial.Proposal | None:
@@ -29,9 +32,9 @@ def of(best: Finished | None, path: str, context: trial.Context, fold: StateFold
         return None
     placed = (best, *(fold.finished(number) for number in best.beside))
     fused = runs(context.problem.graph, [context.problem.ops(t.region) for t in placed])
-    if not fused:
-        return None
     operations = sum(map(len, fused))
+    if not 0 < operations <= MOST_OPERATIONS:
+        return None
     return trial.Proposal(
         Candidate(best.text, best.cls, best.backend, rest="inductor"),
         "what stays PyTorch compiled by Inductor",

@@ -78,6 +78,47 @@ def test_a_run_is_compiled_once_for_all_programs_of_the_problem(compiler):
     assert len(compiler) == 2
 
 
+def test_equal_blocks_of_a_module_share_one_compilation(compiler):
+    """x -> neg, exp -> [program] tanh -> neg, exp -> [program] tanh -> neg, sigmoid."""
+    kinds = ["neg", "exp", "tanh", "neg", "exp", "tanh", "neg", "sigmoid"]
+    names = ["x", *(f"v{i}" for i in range(len(kinds)))]
+    tensors = {n: Tensor(n, (4,), "f32", "input" if n == "x" else "intermediate") for n in names}
+    ops = tuple(Op(names[i + 1], kind, (names[i],), (names[i + 1],)) for i, kind in enumerate(kinds))
+    places = [
+        Place(
+            frozenset({f"v{at}"}), [{"name": "a", "tensor": f"v{at - 1}", "shape": [4]}],
+            [{"name": "b", "tensor": f"v{at}", "shape": [4], "dtype": "f32"}],
+            run=lambda inputs, outputs: torch.tanh(inputs[0], out=outputs[0]),
+        )
+        for at in (2, 5)
+    ]  # fmt: skip
+    fused = RegionRuntime(OpGraph(tensors, ops, ("x",), ("v7",)), places, "cpu", "tf32")
+    answer = CompiledRest().into(fused)
+    assert (answer.runs, len(compiler)) == (3, 2)  # the last run ends in another operation
+    x = torch.randn(4)
+    block = lambda x: torch.tanh(torch.exp(-x))  # noqa: E731
+    assert torch.equal(fused.run({"x": x})["v7"], torch.sigmoid(-block(block(x))))
+
+
+def test_calls_with_other_values_are_compiled_apart(compiler):
+    """x -> exp, leaky by 0.1 -> [program] tanh -> exp, leaky by 0.2."""
+    tensors = {n: Tensor(n, (4,), "f32", "input" if n == "x" else "intermediate") for n in "xabcde"}
+    ops = (
+        Op("a", "exp", ("x",), ("a",)),
+        Op("b", "leaky_relu", ("a",), ("b",), {"negative_slope": 0.1}),
+        Op("c", "tanh", ("b",), ("c",)),
+        Op("d", "exp", ("c",), ("d",)),
+        Op("e", "leaky_relu", ("d",), ("e",), {"negative_slope": 0.2}),
+    )
+    one, out = {"name": "b", "tensor": "b", "shape": [4]}, {"name": "c", "tensor": "c", "shape": [4], "dtype": "f32"}
+    place = Place(frozenset({"c"}), [one], [out], run=lambda inputs, outputs: torch.tanh(inputs[0], out=outputs[0]))
+    fused, x = RegionRuntime(OpGraph(tensors, ops, ("x",), ("e",)), [place], "cpu", "tf32"), torch.randn(4)
+    CompiledRest().into(fused)
+    assert len(compiler) == 2
+    leaky = torch.nn.functional.leaky_relu
+    assert torch.equal(fused.run({"x": x})["e"], leaky(torch.exp(torch.tanh(leaky(torch.exp(x), 0.1))), 0.2))
+
+
 def test_what_the_compiler_refuses_runs_as_it_is(monkeypatch):
     def compile_(self, examples, **options):
         if len(self.rows) == 3 and self.reads == ("x",):

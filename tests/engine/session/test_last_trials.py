@@ -85,6 +85,15 @@ def test_the_history_marks_no_end_of_the_search_at_a_trial_after_it():
     assert figures._stop(view, "tf32").stopped_at is None
 
 
+def test_a_loop_over_time_that_was_written_out_is_not_given_to_inductor():
+    """It would compile a thousand operations, in minutes, for one trial."""
+    loop = "for _ in range({}): x = torch.cumsum(torch.roll(x, 1, 0), 0)\n        "
+    for times, many in ((4, 1), (90, 0)):
+        head, tail = MODULE.replace("self.linear(x)", "x").split("return F")
+        log, _, _ = play(source=f"{head}x = self.linear(x)\n        {loop.format(times)}return F{tail}")
+        assert len(engines(log)) == many
+
+
 def test_a_log_cut_anywhere_in_it_goes_on_with_the_same_trial():
     log, blobs, device = play()
     (proposed,) = engines(log)
