@@ -121,9 +121,10 @@ class CuteBuilder:
         if self._process is None or not self._process.alive:
             self.warm(cancelled)
         started = time.perf_counter()
-        # CuTe DSL reads the text of kernels from the file while it compiles.
+        # CuTe DSL reads the text of kernels from the file while it compiles. It is this build's own: a build that was
+        # stopped may end, and take its file with it, after the next one of the same program has begun.
         key = module_key(source)
-        aside = self.cache.folder("modules") / f"{key}.py"
+        aside = self.cache.folder("modules") / f"{key}_{os.getpid()}_{id(self)}.py"
         partial = aside.with_suffix(f".{os.getpid()}.{id(self)}")
         partial.write_text(source.text)
         os.replace(partial, aside)

@@ -176,6 +176,11 @@ class Device(Protocol):
     def measure(self, candidate: Candidate, baseline: events.Baseline) -> events.TrialMeasured:
         """Times the candidate in alternation with the baseline (or predicts it)."""
 
+    def room_later(self) -> Callable[[], bool | None] | None:
+        """Of a request that had too little of the GPU's memory, though other sessions gave back all they could: what
+        returns True once it is worth another try. None if nobody else uses it."""
+        return None
+
     def prefetch(self, candidates: list[Candidate]) -> None:
         """A hint: these may come next; build them ahead if there is a free core."""
         return

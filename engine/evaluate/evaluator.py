@@ -17,6 +17,7 @@ from __future__ import annotations
 import contextlib
 import functools
 import logging
+import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from threading import Lock
 from typing import Any, TypeVar
@@ -34,6 +35,8 @@ from sol.graph import OpGraph
 logger = logging.getLogger(__name__)
 
 T = TypeVar("T")
+
+LATER = 30.0  # seconds until a trial that had too little of the GPU's memory is tried again, if nobody leaves before
 
 
 class Evaluator(Device):
@@ -144,6 +147,14 @@ class Evaluator(Device):
                     self._keeps = False
         finally:
             self._apart.release()
+
+    def room_later(self) -> Callable[[], bool | None] | None:
+        """What returns True once another session has left the GPU, or enough time has passed for one that had just come
+        to hold less than it did then. None if there is no other."""
+        others, until = self._others, time.monotonic() + LATER
+        if not others:
+            return None
+        return lambda: any(not other.at_work for other in others) or time.monotonic() > until or None
 
     def clear_for(self, size: int) -> None:
         """Let the other sessions give back all they can, if less than `size` bytes of the GPU are free: a raw kernel is

@@ -20,6 +20,9 @@ BUSY = 4  # sessions that keep the lane busy: while so many have their memory, n
 LONG = 20.0  # seconds: unless somebody has waited for so long, who may need more than they ever leave
 PASSES = 3  # small requests that may pass one that waits
 SMALL = 1 / 8  # of the memory: what such a request needs at most
+# Of the memory: what one request counts with at most. An estimate beyond it is a guess, and to be alone for it, a large
+# module waited for every small one, which may compile for minutes without the GPU, and everybody else behind it.
+MOST = 0.85
 
 
 class Room:
@@ -32,9 +35,9 @@ class Room:
         self._line: list[Part] = []  # those inside, and behind them those that wait
 
     def part(self, need: int, resting: int | None = None) -> Part:
-        """A request for `need` bytes, at most all of them, in line from now on. `resting`: bytes of it between its
+        """A request for `need` bytes, at most MOST of all, in line from now on. `resting`: bytes of it between its
         turns; None: all."""
-        need = min(need, self.total)
+        need = min(need, int(MOST * self.total))
         part = Part(self, need, need if resting is None else min(resting, need))
         with self._lock:
             self._line.append(part)

@@ -21,14 +21,14 @@ from dsl.ir import Program
 from dsl.printer import to_text
 from dsl.resolve import resolve
 from engine import devices
-from engine.devices import Device, Placed, TrialError
+from engine.devices import NO_ROOM, Device, Placed, TrialError
 from engine.evaluate.integrity.kernel_evidence import verdict as verdict_of
 from engine.evaluate.integrity.kernel_trial import NO_PREDICTION, KernelFailed, Untimed
 from engine.evaluate.integrity.trial import GAMING, LIBRARY
 from engine.session import events
 from engine.session.fold.view import cause_of
 from engine.session.journal import Journal
-from engine.session.script.steps import Steps, Work
+from engine.session.script.steps import Steps, Wait, Work
 from engine.session.verdict import inherited, judge, judge_kernel, roof
 from engine.strategies.api import Candidate, Finished, KernelTrial
 from engine.strategies.problem import Prepared
@@ -325,7 +325,7 @@ def _steps(number: int, tried: Candidate, ctx: Context, incumbent: Incumbent) ->
 
     def validate() -> Steps[None]:
         if past(events.TrialValidated, number) is None:
-            yield from twice("Verifying", lambda: ctx.device.validate(state["candidate"]))
+            yield from patiently("Verifying", lambda: ctx.device.validate(state["candidate"]))
 
     def measure() -> Steps[None]:
         baseline = ctx.baselines.get(tried.cls)
@@ -333,17 +333,25 @@ def _steps(number: int, tried: Candidate, ctx: Context, incumbent: Incumbent) ->
             raise Untimed("measure", "no_prediction", NO_PREDICTION)
         if baseline is None:
             raise TrialError("measure", "no_baseline", f"there is no PyTorch time in class {tried.cls} to compare with")
-        yield from twice("Measuring", lambda: _named(ctx.device.measure(state["candidate"], baseline), incumbent))
+        yield from patiently("Measuring", lambda: _named(ctx.device.measure(state["candidate"], baseline), incumbent))
 
-    def twice(doing: str, work: Callable[[], events.Event]) -> Steps[None]:
-        try:
-            done = yield Work(work, ctx.device.place, "trial")
-        except TrialError as e:
-            if e.code not in LOST:
-                raise
-            why = e.reason.rstrip(".")
-            yield from emit(events.Progress(f"Trial {number}: {why}. {doing} again", e.step))
-            done = yield Work(work, ctx.device.place, "trial")
+    def patiently(doing: str, work: Callable[[], events.Event]) -> Steps[None]:
+        tries = {"lost": 1, "room": 2}
+        while True:
+            try:
+                done = yield Work(work, ctx.device.place, "trial")
+                break
+            except TrialError as e:
+                later = ctx.device.room_later() if e.code in NO_ROOM else None
+                cause = "lost" if e.code in LOST else "room" if later is not None else ""
+                if not tries.get(cause):
+                    raise
+                tries[cause] -= 1
+                when = "" if later is None else " once other sessions have given back some of theirs"
+                text = f"Trial {number}: {e.reason.rstrip('.')}. {doing} again{when}"
+                yield from emit(events.Progress(text, e.step))
+                if later is not None:
+                    yield Wait(later)
         yield from emit(done)
 
     if past(events.TrialMeasured, number) is not None:

@@ -156,6 +156,36 @@ def test_a_process_that_is_lost_twice_costs_one_trial_and_no_more(step):
     assert log[-1].trials == 4
 
 
+class Full(Loses):
+    """Other sessions have the GPU's memory, until so many of them have left."""
+
+    def __init__(self, times, others=True):
+        super().__init__(times, "measure", "out_of_memory")
+        self.others, self.looks = others, 0
+
+    def room_later(self):
+        def somebody_left():
+            self.looks += 1
+            return True if self.looks % 3 == 0 else None
+
+        return somebody_left if self.others else None
+
+
+def test_a_trial_without_memory_waits_for_the_other_sessions_and_is_measured_again():
+    device = Full(2)
+    log, _ = play(device=device)
+    assert [e.trial for e in of(log, events.TrialJudged)] == [1, 2, 3, 4] and device.looks >= 6
+    again = "Measuring again once other sessions have given back some of theirs"
+    assert any(e.text.endswith(again) for e in of(log, events.Progress))
+
+
+@pytest.mark.parametrize(("times", "others"), [(3, True), (1, False)])
+def test_a_program_that_is_too_large_ends_its_trial(times, others):
+    log, _ = play(device=Full(times, others))
+    (failed,) = of(log, events.TrialFailed)
+    assert (failed.trial, failed.step, failed.code) == (2, "measure", "out_of_memory")
+
+
 class Dressed(CountingDevice):
     """Its first trial's kernels have no part in the result."""
 

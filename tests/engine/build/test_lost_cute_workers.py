@@ -4,6 +4,7 @@ The workers here are small programs that speak the same protocol: the real one t
 """
 
 import sys
+import threading
 import time
 
 import pytest
@@ -25,6 +26,9 @@ def build(request):
     if "crash" in text: print("about to die", file=sys.stderr, flush=True); os.abort()
     if "hang" in text: time.sleep(600)
     if "swell" in text: keep = bytearray(400 << 20); keep[::4096] = b"x" * len(keep[::4096]); time.sleep(600)
+    if "slow" in text:
+        time.sleep(1.5)
+        open(request["path"])
     if "fail" in text: raise TypeError("\\nmma atom does not fit\\nframe 1\\nframe 2")
     resources = [{"kernel": "k", "stage": "y", "pid": os.getpid()}]
     return {"seconds": 0.1, "cached": False, "objects": [], "resources": resources}
@@ -63,6 +67,30 @@ def test_a_crash_ends_one_build_and_no_more(builder):
     assert error.code == "compiler_died" and "SIGABRT" in error.reason and "about to die" in error.log
     second = builder.build(source("fine too")).resources[0]["pid"]
     assert first != second
+
+
+def test_a_stopped_build_takes_no_text_from_the_next_one_of_the_same_program(builder, tmp_path):
+    """The worker reads the text again while it compiles."""
+    stop, ends = threading.Event(), []
+
+    def first():
+        with pytest.raises(BuildError) as caught:
+            builder.build(source("slow"), cancelled=stop.is_set)
+        ends.append(caught.value.code)
+
+    other = CuteBuilder(Cache(tmp_path), memory=200 << 20, command=[sys.executable, "-c", WORKER])
+    other.warm()
+    builder.warm()
+    thread = threading.Thread(target=first)
+    thread.start()
+    time.sleep(0.5)
+    threading.Timer(0.5, stop.set).start()
+    try:
+        assert other.build(source("slow")).resources
+    finally:
+        other.close()
+    thread.join()
+    assert ends == ["cancelled"]
 
 
 def test_a_hang_is_ended_by_the_clock(builder):

@@ -33,12 +33,13 @@ def test_nothing_large_passes_one_that_waits():
     assert inside.enter() and not large.enter() and not other.enter()
 
 
-def test_one_that_needs_more_than_there_is_gets_all_of_it_alone():
-    room = Room(10 * GB)
-    giant, other = room.part(50 * GB), room.part(GB)
-    assert giant.enter() and not other.enter()
+def test_one_that_needs_more_than_there_is_runs_beside_small_ones():
+    """Those that hold little keep it while they compile for minutes, and nobody waits for them."""
+    room = Room(100 * GB)
+    small, giant, large = room.part(5 * GB), room.part(500 * GB), room.part(20 * GB)
+    assert small.enter() and giant.enter() and not large.enter()
     giant.leave()
-    assert other.enter()
+    assert large.enter()
 
 
 def test_one_that_leaves_the_line_is_out_of_it():
@@ -53,13 +54,13 @@ def test_one_that_leaves_the_line_is_out_of_it():
 
 def test_only_one_session_at_a_time_counts_with_its_need():
     room = Room(10 * GB)
-    first, second, third, fourth = (room.part(need * GB, resting=GB) for need in (7, 4, 7, 9))
+    first, second, third, fourth = (room.part(need * GB, resting=GB) for need in (7, 4, 7, 8))
     assert first.enter() and room.free() == 3 * GB
     assert second.enter() and third.enter() and room.free() == GB, "each holds 1 GB, and one of them takes 6 more"
-    assert not fourth.enter(), "4 GB and 8 more"
+    assert not fourth.enter(), "4 GB and 7 more"
     third.leave()
     first.leave()
-    assert fourth.enter() and room.free() == 0
+    assert fourth.enter() and room.free() == GB
 
 
 def test_after_a_trial_a_session_counts_with_what_it_really_holds():
