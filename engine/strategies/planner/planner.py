@@ -77,7 +77,7 @@ class Planner:
                 raise Cancelled
             tune(structure, self.hardware, rankings)
         if own:
-            line.begin(t_sol(part.graph, self.hardware, part.cls))
+            line.begin(t_sol(part.graph, self.hardware, part.cls), self.hardware)
         return line
 
     # ---- which trial next ----

@@ -18,6 +18,7 @@ from engine.strategies.api import Candidate, Try
 from engine.strategies.planner.memory import Memory, Won
 from engine.strategies.planner.search import build_cost, candidates
 from engine.strategies.planner.search.candidates import Ranked
+from engine.strategies.planner.search.guard_risk import chance, depth, expected_ms
 from engine.strategies.planner.search.structures import SCALED, Structure, prediction
 from engine.strategies.problem import Part
 from sol.hardware import Hardware
@@ -98,10 +99,11 @@ class Line:
         """Milliseconds that the first structure is expected to save."""
         return self.eager - self.structures[0].ms
 
-    def begin(self, limit: float) -> None:
-        """Sort the structures in triage's order; `limit`: t_sol of what they compute, in ms."""
+    def begin(self, limit: float, hw: Hardware) -> None:
+        """Sort the structures in triage's order, a guarded one by what it takes in the mean where its guard may trip.
+        `limit`: t_sol of what they compute, in ms."""
         plain = next((s for s in self.structures if s.words == PLAIN), self.structures[-1])
-        offered = [Hypothesis(s.words, s.words, plain.ms / s.ms) for s in self.structures]
+        offered = [Hypothesis(s.words, s.words, plain.ms / expected_ms(s.ms, s.base, hw)) for s in self.structures]
         ranked = triage(offered, plain.ms / limit if limit > 0 else 1.0, self.memory.outcomes)
         by_words = {s.words: s for s in self.structures}
         self.structures = [by_words[r.hypothesis.action] for r in ranked]
@@ -203,6 +205,8 @@ class Line:
             why += f"; {self.promises[structure.words]}"
         if p.guard or any(casts(s) for s in p.stages):
             why += f"; {GUARDED if p.guard else CASTS.get(self.cls, 'casts timed')}"
+        if risk := chance(p):
+            why += f"; its guard may trip behind {depth(p)} products in a chain, which counts with {risk:.0%}"
         return change, why
 
     def _configured(self, step: Step, ms: float) -> str:
