@@ -14,7 +14,7 @@ from django.urls import get_resolver, path, re_path  # noqa: E402
 
 from engine import descriptors  # noqa: E402
 from engine.llm.keys import no_core_dumps  # noqa: E402
-from playground.access.intake import bound_requests, take_in_crowds  # noqa: E402
+from playground.access.intake import bound_frames, bound_requests, take_in_crowds  # noqa: E402
 from playground.access.origins import Sockets  # noqa: E402
 from playground.access.redaction import redact_access_log  # noqa: E402
 from playground.live.sockets import session_socket, unknown_socket  # noqa: E402
@@ -24,6 +24,7 @@ no_core_dumps()  # this process has visitors' keys in memory, each for one reque
 descriptors.allow_many()  # one for each viewer
 redact_access_log()
 bound_requests()
+bound_frames()
 take_in_crowds()
 # A check of a large program computes for a second in a thread beside the event loop. With Python's 5 ms between two
 # threads' turns, /healthz took 0.42 s beside three such checks (median, two busy cores); with 0.5 ms it takes 0.13 s.

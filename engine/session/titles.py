@@ -17,7 +17,7 @@ def first_sentence(text: str) -> str:
     """
     paragraph: list[str] = []
     for line in text[:LOOKED_AT].strip().splitlines():
-        words = "".join(c if c.isprintable() else " " for c in line).strip(" \t#-=")
+        words = shown(line).strip(" \t#-=")
         if not words:
             if paragraph:
                 break
@@ -26,6 +26,11 @@ def first_sentence(text: str) -> str:
     joined = " ".join(" ".join(paragraph).split())
     sentence = joined.partition(". ")[0].rstrip(".:")
     return sentence if len(sentence) <= LONGEST else ""
+
+
+def shown(text: str) -> str:
+    """The text without what cannot be seen, such as characters that turn the direction of what follows."""
+    return "".join(c if c.isprintable() else " " for c in text)
 
 
 def opening_text(source: str) -> str:

@@ -1,5 +1,5 @@
 """What daphne takes in before any view sees a request: a bounded body, in memory, an answer to a line that is too long
-or has no path, and a crowd of connections at once.
+or has no path, a crowd of connections at once, and so many frames of one socket.
 
 Daphne reads a whole body first, and a large one into a file in /tmp. So a stranger could fill the disk, and a full disk
 would break the requests of others. Django still answers bodies over DATA_UPLOAD_MAX_MEMORY_SIZE politely; beyond MOST
@@ -11,9 +11,13 @@ from __future__ import annotations
 import functools
 import io
 import json
+import time
 
 MOST = 2 << 20  # bytes of a body
 CROWD = 1024
+# Frames of one WebSocket: at once, and each second. A viewer's are one in 64 events or a second; each takes some 20 us
+# of the one thread that serves everybody, and a packet has ten thousand of the shortest.
+FRAMES, FRAMES_PER_SECOND = 1000, 50.0
 _TOO_LARGE = (413, "Payload Too Large", f"The request is over {MOST >> 20} MiB.", "Paste only the module to optimise.")
 _TOO_LONG = (414, "URI Too Long", "A line of the request is longer than 16 KiB.", "Send long texts in a body.")
 _NO_PATH = (400, "Bad Request", "The address of the request does not begin with a slash.", "Check the link.")
@@ -73,6 +77,33 @@ def take_in_crowds() -> None:
         return listen(reactor, f"{description}:backlog={CROWD}" if plain else description)
 
     server.serverFromString = with_backlog
+
+
+def bound_frames() -> None:
+    """Close a WebSocket that sends more frames than a viewer does: pings, empty ones and parts of messages count, which
+    no consumer sees. Does nothing under another server, or the second time."""
+    try:
+        from daphne.ws_protocol import WebSocketProtocol
+    except ImportError:
+        return
+    if "onFrameBegin" in vars(WebSocketProtocol):
+        return
+    begin = WebSocketProtocol.onFrameBegin
+    error = {"error": f"This socket sent over {FRAMES} frames faster than {FRAMES_PER_SECOND:.0f} a second."}
+
+    def counted(protocol) -> None:
+        now = time.monotonic()
+        left, then = getattr(protocol, "frames_left", (FRAMES, now))
+        left = min(FRAMES, left + (now - then) * FRAMES_PER_SECOND) - 1
+        protocol.frames_left = left, now
+        if left >= 0:
+            begin(protocol)
+            return
+        protocol.sendMessage(json.dumps(error).encode())
+        protocol.data = b""
+        protocol.dropConnection(abort=False)  # which reads nothing more
+
+    WebSocketProtocol.onFrameBegin = counted
 
 
 def _end(channel, status: int, words: str, error: str, fix: str) -> None:

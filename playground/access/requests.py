@@ -8,7 +8,7 @@ from typing import Any
 from engine.llm import settings as models
 from engine.session.fold.profile import NO_TIME
 from engine.session.spec import MAX_TRIALS, UNTITLED, BadSpec, SessionSpec, SpecFields, strategies
-from engine.session.titles import LONGEST, first_sentence, opening_text
+from engine.session.titles import LONGEST, first_sentence, opening_text, shown
 from playground import conf
 from playground.access.answers import Refused
 from playground.live import log, turns
@@ -49,7 +49,7 @@ def room_in_queue(origin: str) -> None:
 def spec_of(asked: SpecFields) -> dict[str, Any]:
     """The spec to store, within this server's limits; `device` as requested (the claiming engine resolves `auto`)."""
     limit_text(asked.source)
-    title = asked.title.strip() or name_of(asked.source, asked.source_kind)
+    title = " ".join(shown(asked.title).split()) or name_of(asked.source, asked.source_kind)
     return _checked({**asked.to_dict(), "title": title}).to_dict()
 
 

@@ -123,6 +123,13 @@ def test_a_session_without_a_title_gets_none_from_a_docstring(client, source, ki
     assert Session.objects.get().title == title
 
 
+def test_a_title_has_no_characters_that_nobody_sees(client):
+    """Such as those that turn the direction of what follows on a page."""
+    asked = {"source": "class Model: ...", "title": "one\u202e owt \u2066three "}
+    assert client.post("/api/sessions", asked, content_type="application/json").status_code == 201
+    assert Session.objects.get().title == "one owt three"
+
+
 def test_a_session_without_a_title_is_called_by_what_it_computes_once_it_is_traced(client):
     start(client, source="class Model(nn.Module): ...")
     session = Session.objects.get()
