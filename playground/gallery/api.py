@@ -11,7 +11,7 @@ from ninja import Query, Router, Schema
 
 from playground.access import limits, sessions
 from playground.access.answers import Refused
-from playground.gallery import cards, compare, suite
+from playground.gallery import cards, compare, kernelbench, suite
 from playground.gallery.sides import side
 from playground.models import Session
 
@@ -94,8 +94,8 @@ class Compared(Schema):
 
 
 class ProblemOut(Schema):
-    """A problem of the suite in a class. `program`: {text, cls, backend, change, codes, refused}, null if none is
-    right; `ways`, `limits`: PyTorch's times and the limits, by name."""
+    """A problem in a class; of KernelBench without its `source`. `program`: {text, cls, backend, change, codes,
+    refused}, null if none is right; `ways`, `limits`: PyTorch's times and the limits, by name."""
 
     name: str
     title: str
@@ -175,4 +175,25 @@ def problem(request: HttpRequest, name: str, cls: str = Query("", max_length=20,
     shown = suite.problem(name, cls)
     if shown is None:
         raise Refused(404, f"The suite has no problem {name[:60]!r}.", "GET /api/suite lists them.")
+    return asdict(shown)
+
+
+@router.get("/kernelbench", response=SuiteOut, summary="The results on KernelBench: its problems and the table")
+def kernelbenches(request: HttpRequest):
+    results = kernelbench.published()
+    if results is None:
+        raise Refused(404, "No results are committed here.", "Run `python -m engine bench FOLDER` on a GPU.")
+    return {
+        "problems": [row["problem"] for row in results["rows"]], "classes": [results["cls"]],
+        "about": kernelbench.about(results), "data": static("data/kernelbench.json"),
+    }  # fmt: skip
+
+
+@router.get(
+    "/kernelbench/{path:name}", response=ProblemOut, summary="A problem of KernelBench: its program and every trial"
+)
+def kernelbench_problem(request: HttpRequest, name: str):
+    shown = kernelbench.problem(name)
+    if shown is None:
+        raise Refused(404, f"KernelBench has no problem {name[:60]!r} here.", "GET /api/kernelbench lists them.")
     return asdict(shown)

@@ -88,11 +88,15 @@ def problem(name: str, cls: str = "") -> Problem | None:
     classes = tuple(results["classes"])
     cls = cls if cls in classes else classes[0]
     row = next(row for row in results["classes"][cls]["rows"] if row["problem"] == name)
-    measured = bench(results["from"])["problems"][name]
-    text = sources().get(name, "")
+    return shown(results, row, cls, classes, sources().get(name, ""))
+
+
+def shown(results: dict[str, Any], row: dict[str, Any], cls: str, classes: tuple[str, ...], text: str) -> Problem:
+    """A row of a published table in full. `text`: the module's, "" where it is not committed."""
+    name, measured = row["problem"], bench(results["from"])["problems"][row["problem"]]
     best = measured["trials"][row["number"] - 1] if row["number"] else None
     return Problem(
-        name, title_of(text, "module"), text, cls, classes,
+        name, title_of(text, "module") if text else "", text, cls, classes,
         tuple(zip(results["head"][1:], row["cells"][1:], strict=True)),
         _program(best) if best and best.get("text") else None,
         tuple((results["ways"].get(n, n), time(way["ms"])) for n, way in measured["baselines"].items() if "ms" in way),

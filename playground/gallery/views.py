@@ -7,7 +7,9 @@ gallery.html      cards, worth = playground.gallery.cards.Card; devices, classes
 compare.html      as playground.gallery.compare.context has it, boot = {compared: [{letter, id}]}; without two sessions
                   links = {a, b} and error, and of one session other = its name, recorded = sessions, boot = {other}
 problem.html      problem = playground.gallery.suite.Problem; recordings = sessions of the same module; classes =
-                  [(class, name)]; class_name; code = the program in colour; editor = its address in the editor
+                  [(class, name)]; class_name; code = the program in colour; editor = its address in the editor; table =
+                  {title, address} of the table that it is a row of
+kernelbench.html  results = static/data/kernelbench.json or None; about
 """
 
 from __future__ import annotations
@@ -17,6 +19,7 @@ from typing import Any
 
 from django.http import Http404, HttpRequest, HttpResponse
 from django.shortcuts import render
+from django.urls import reverse
 from django.views.decorators.http import require_safe
 
 from engine.words import class_name
@@ -25,6 +28,7 @@ from playground.access import answers, limits
 from playground.access.answers import Refused
 from playground.gallery import cards, suite
 from playground.gallery import compare as comparing
+from playground.gallery import kernelbench as kernelbenches
 from playground.gallery.sides import side
 from playground.language.reference import highlight, in_editor
 from playground.models import Session
@@ -54,11 +58,35 @@ def problem(request: HttpRequest, name: str) -> HttpResponse:
     shown = suite.problem(name, request.GET.get("class", ""))
     if shown is None:
         raise Http404("The suite has no such problem. All of them are in the table of the gallery.")
-    program = shown.program
     context = {"problem": shown, "recordings": suite.recordings(_recorded()).get(name, [])}
     context |= {"classes": [(cls, class_name(cls)) for cls in shown.classes], "class_name": class_name(shown.cls)}
-    context |= {"code": highlight(program.text), "editor": in_editor(program.text)} if program else {}
-    return render(request, "problem.html", context)
+    context |= _program(shown)
+    table = {"title": "The benchmark suite", "address": f"{reverse('gallery')}?class={shown.cls}#suite"}
+    return render(request, "problem.html", context | {"table": table})
+
+
+@require_safe
+def kernelbench(request: HttpRequest) -> HttpResponse:
+    """The results on KernelBench as a table."""
+    results = kernelbenches.published()
+    context = {"results": results, "about": kernelbenches.about(results)} if results else {}
+    return render(request, "kernelbench.html", context)
+
+
+@require_safe
+def kernelbench_problem(request: HttpRequest, name: str) -> HttpResponse:
+    """A problem of KernelBench: its best program, the code that it becomes, and every trial."""
+    shown = kernelbenches.problem(name)
+    if shown is None:
+        raise Http404("The results have no such problem of KernelBench. All that were measured are in its table.")
+    context = {"problem": shown, "class_name": class_name(shown.cls)} | _program(shown)
+    table = {"title": "KernelBench", "address": reverse("kernelbench")}
+    return render(request, "problem.html", context | {"table": table})
+
+
+def _program(shown: suite.Problem) -> dict[str, str]:
+    program = shown.program
+    return {"code": highlight(program.text), "editor": in_editor(program.text)} if program else {}
 
 
 def _others(name: str) -> dict[str, Any]:

@@ -100,6 +100,8 @@ PAGES = {
     "embedded trials": Page("embed", "/embed/{session}?pane=trials", "#timeline .trial"),
     "the gallery and the suite": Page("gallery", "/gallery", ".card"),
     "a problem of the suite": Page("problem", "/gallery/suite/linear_div_gelu?class=f16", "h1"),
+    "a problem of KernelBench": Page("kernelbench_problem", "/gallery/kernelbench/level3/4_LeNet5", "h1"),
+    "KernelBench": Page("kernelbench", "/gallery/kernelbench", "#suite-table tbody tr"),
     "two sessions side by side": Page("compare", "/gallery/compare?a={session}&b={snapshot}", "h1"),
     "my sessions": Page("mine", "/mine", "h1"),
     "the lessons": Page("learn", "/learn", "h1"),

@@ -132,6 +132,8 @@ PAGES = {
     "gallery": "/api/recordings /api/suite",
     "gallery/compare": "/api/comparisons",
     "gallery/suite/<str:name>": "/api/suite/{name}",
+    "gallery/kernelbench": "/api/kernelbench",
+    "gallery/kernelbench/<path:name>": "/api/kernelbench/{name}",
     "learn": "/api/lessons",
     "learn/own": "/api/own-lesson /api/own-lesson/answers",
     "learn/<str:slug>": "/api/lessons/{slug} /api/lessons/{slug}/answers",

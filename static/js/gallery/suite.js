@@ -1,6 +1,6 @@
 // The suite's results on the gallery: a summary, how many problems are faster by how much, speedup against distance to
 // the limit, and every problem as a row. The data file is generated from committed measurements and fetched unchanged.
-import { $, h, request, throttle } from "../page.js";
+import { $, boot, h, request, throttle } from "../page.js";
 import { Chart, onAnotherLook } from "../chart.js";
 import { className } from "../format.js";
 import { chosen, remember } from "./address.js";
@@ -9,6 +9,14 @@ import { Table } from "./table.js";
 const DATA = new URL("../../data/bench.json", import.meta.url).href;
 const NOTHING = "Nothing was timed in this class.";
 const LOADING = "Loading the results…";
+
+const address = ({ problem }, cls) => `/gallery/suite/${encodeURIComponent(problem)}?class=${encodeURIComponent(cls)}`;
+
+/** A recorded search of the same module, where there is one. */
+function replay({ problem }) {
+  const session = boot.recordings?.[problem];
+  return session ? h("a", { href: `/s/${session}`, "aria-label": `Replay ${problem}` }, "Replay") : "";
+}
 
 class Suite {
   constructor(results) {
@@ -25,7 +33,7 @@ class Suite {
     const { gpu, driver, torch, date, command } = results;
     const machine = `one ${gpu} (driver ${driver}, PyTorch ${torch})`;
     $("suite-from").textContent = `Measured on ${machine} on ${date} by ${command}`;
-    this.table = new Table(results.head);
+    this.table = new Table(results.head, { second: "recording", act: replay, address });
     this.soon = throttle(() => this.draw(), 200);
     onAnotherLook(root, () => this.again());
     this.choose(this.classes.includes(chosen("class")) ? chosen("class") : this.classes[0]);

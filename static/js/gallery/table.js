@@ -1,11 +1,11 @@
-// The suite's problems as a table: sorted by any column, filtered by level, result and text. Each row leads to its
-// program, and to a recorded search of the same module where there is one.
-import { $, boot, h } from "../page.js";
+// The problems of a benchmark as a table: sorted by any column, filtered by level, result and text. Each row leads to
+// its program; what else it leads to is the page's second column.
+import { $, h } from "../page.js";
 import { count } from "../format.js";
 import { bind, chosen, remember } from "./address.js";
 
 const FILTERS = { level: "suite-level", result: "suite-result", problem: "suite-text" };
-const UP = "ascending", DOWN = "descending";
+const UP = "ascending", DOWN = "descending", BY_ORDER = 1;
 
 /** Texts as a person orders them, numbers by value; what was not timed comes last in either direction. */
 function compare(a, b, order) {
@@ -18,11 +18,12 @@ function compare(a, b, order) {
 const breakable = (name) => name.split("_").flatMap((part, i) => (i ? ["_", h("wbr"), part] : [part]));
 
 export class Table {
-  /** `head`: the names of the columns. The column "suite" is the order in which the results come. */
-  constructor(head) {
-    this.head = head;
+  /** `head`: the names of the columns; the second one is the order in which the results come. `second`: the name of
+      one more, and `act(row)` what stands in it; `address(row, class)`: of the row's own page. */
+  constructor(head, { second, act, address }) {
+    Object.assign(this, { head, act, address });
     const column = head.indexOf(chosen("sort"));
-    this.column = column < 0 ? head.indexOf("suite") : column;
+    this.column = column < 0 ? BY_ORDER : column;
     this.order = chosen("order") === DOWN ? DOWN : UP;
     this.heads = head.map((name, i) => h("th", { scope: "col" },
       h("button", { type: "button", onclick: () => this.sort(i) }, name)));
@@ -31,7 +32,7 @@ export class Table {
       h("button", { type: "button", class: "button", onclick: () => this.clear() }, "Clear the filter"));
     $("suite-table").replaceChildren(
       h("table", {}, h("caption", { class: "sr" }, "Problems of the suite"),
-        h("thead", {}, h("tr", {}, this.heads[0], h("th", { scope: "col", class: "plain" }, "recording"),
+        h("thead", {}, h("tr", {}, this.heads[0], h("th", { scope: "col", class: "plain" }, second),
           this.heads.slice(1))), this.body), this.none);
     for (const [name, id] of Object.entries(FILTERS)) bind($(id), name, () => this.draw());
     $("suite-filters").hidden = false;
@@ -46,7 +47,7 @@ export class Table {
   sort(column) {
     this.order = column === this.column && this.order === UP ? DOWN : UP;
     this.column = column;
-    const first = this.head[column] === "suite" && this.order === UP;
+    const first = column === BY_ORDER && this.order === UP;
     remember({ sort: first ? "" : this.head[column], order: this.order === DOWN ? DOWN : "" });
     this.draw();
   }
@@ -79,11 +80,10 @@ export class Table {
     $("suite-count").textContent = shown.length === rows.length ? all : `${shown.length} of ${all}`;
   }
 
-  row({ problem, cells: [name, ...cells] }) {
-    const session = boot.recordings?.[problem];
-    const address = `/gallery/suite/${encodeURIComponent(problem)}?class=${encodeURIComponent(this.cls)}`;
-    const replay = session ? h("a", { href: `/s/${session}`, "aria-label": `Replay ${problem}` }, "Replay") : "";
-    return h("tr", {}, h("th", { scope: "row" }, h("a", { href: address }, breakable(name))), h("td", {}, replay),
+  row(row) {
+    const [name, ...cells] = row.cells;
+    const link = h("a", { href: this.address(row, this.cls) }, breakable(name));
+    return h("tr", {}, h("th", { scope: "row" }, link), h("td", {}, this.act(row)),
       cells.map((text) => h("td", {}, text || "–")));
   }
 }
