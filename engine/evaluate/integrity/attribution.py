@@ -23,6 +23,7 @@ from engine.evaluate.timing.cupti import PRODUCT
 
 _OTHER_PRODUCT = re.compile(r"::.*(?:linear|conv|mm|matmul|lstm|gru|attention)")  # of PyTorch's, outside of ATen
 ARGUMENTS = 8
+FACTOR = 1e-3  # distance from one below which a multiple of the result counts as the result
 
 
 class Attribution:
@@ -45,10 +46,11 @@ class Attribution:
         light = sorted(ops - set(heavy) - ATEN_MOVES)
         if reached := text(reply.get("foreign")):
             report.add(Finding("disguised", f"{', '.join(reached[:4])}, by ctypes", dynamic=True))
+        self.recorded(reply)
         if native and not self.of.bad:
             self.all_by_pytorch(ops)
         if self.of.c.device == "cuda":
-            self.ran_on_the_gpu(r, native)
+            self.ran_on_the_gpu(r, native, ops)
             return
         if native == 0:
             if any(k.get("where") == "text" for k in report.kernels):
@@ -57,16 +59,25 @@ class Attribution:
             report.verdict = "library only"
             report.library = [*report.library, *heavy, *light][:20]
             return
-        if not self.of.bad:
-            self.without_kernel(r, "noop")
+        if not self.of.bad and self.without_kernel(r, "noop", ops):
+            report.verdict = "library only"
+            report.library = [*report.library, *heavy, *light][:20]
+            report.add(Finding("library_calls", ", ".join((heavy + light)[:8]), dynamic=True, severity=NOTE))
+            return
         if heavy and self.has_product:
             report.verdict = "minor"
             report.add(Finding("library_calls", ", ".join(heavy), dynamic=True, severity=NOTE))
             return
         if light:
             report.add(Finding("library_calls", ", ".join(light[:8]), dynamic=True, severity=NOTE))
-        if self.has_product and not self.of.bad and not reached:
+        if not self.of.bad and not reached:
             self.without_libraries(r)
+
+    def recorded(self, reply: dict) -> None:
+        """Report a candidate that kept PyTorch from recording its operations in a call."""
+        if reasons := text(reply.get("unrecorded")):
+            evidence = f"PyTorch's record of its operations in a call is not whole: {'; '.join(reasons[:4])}"
+            self.of.report.add(Finding("disguised", evidence, dynamic=True))
 
     def all_by_pytorch(self, ops: set[str]) -> None:
         """Report a candidate for which PyTorch computed every operation of the module: its native functions can only
@@ -83,7 +94,7 @@ class Attribution:
         return product or bool({op, f"_{op}", op.removeprefix("_")} & ops)
 
     def without_libraries(self, r: Round) -> None:
-        """Report the products of libraries that the candidate called around PyTorch's operators."""
+        """Report the functions of libraries that the candidate called around PyTorch's operators."""
         try:
             reply = self._call(r, "libraries")
         except CandidateEnded as e:
@@ -96,7 +107,7 @@ class Attribution:
             return
         # .matmul may be a function of its own
         openly = [name for name in self.of.report.library if not name.startswith(".")]
-        only = {op.op for op in self.of.examiner.graph.ops} - ATEN_MOVES <= ATEN_PRODUCTS
+        only = self.has_product and {op.op for op in self.of.examiner.graph.ops} - ATEN_MOVES <= ATEN_PRODUCTS
         if only and openly:
             evidence = f"{', '.join(names[:4])} computed the products, and the module has nothing else"
             self.of.report.add(Finding("dressed", evidence, dynamic=True))
@@ -110,7 +121,7 @@ class Attribution:
         shapes = {**self.of.lay_out(r), **self.of.out_shapes(r)}
         return self.of.c.ask("call", self.of.examiner.call_seconds, rows=r.rows, shapes=shapes, probe=probe)
 
-    def ran_on_the_gpu(self, r: Round, native: int) -> None:
+    def ran_on_the_gpu(self, r: Round, native: int, ops: set[str]) -> None:
         """By CUPTI's list of one call: whose kernels ran, and on which streams."""
         self.of.lay_out(r)
         reply = self.of.c.ask("kernels", self.of.examiner.call_seconds * 3).get("kernels")
@@ -141,24 +152,32 @@ class Attribution:
         if len(streams) > 1:
             evidence = f"{len(streams)} streams in one call"
             self.of.report.add(Finding("own_stream", evidence, dynamic=True))
-        if own and not self.of.bad and (native or self.of.c.kind == "cuda"):
-            self.without_kernel(r, "noop" if self.of.c.kind == "python" else "launches")
+        if not own or self.of.bad or not (native or self.of.c.kind == "cuda"):
+            return
+        if self.without_kernel(r, "noop" if self.of.c.kind == "python" else "launches", ops):
+            self.of.report.verdict = "library only"
+            self.of.report.library += sorted(ops - ATEN_MOVES)[:12]
 
-    def without_kernel(self, r: Round, probe: str) -> None:
-        """The same call with every native function (or launch) doing nothing must not be right."""
+    def without_kernel(self, r: Round, probe: str, ops: set[str]) -> bool:
+        """The same call with every native function (or launch) doing nothing must not be right. Return True if it shows
+        nothing, because the candidate went another way, while PyTorch's `ops` of the ordinary call do enough for all of
+        the module."""
+        own = {op.op for op in self.of.examiner.graph.ops} - ATEN_MOVES
+        enough = len(ops - ATEN_MOVES) >= max(2, len(own)) and self.of.c.kind == "python"
         try:
             reply = self._call(r, probe)
         except CandidateEnded as e:
             if e.lost and e.code == "time_limit":
                 raise
-            return
+            return enough
         if probe == "launches" and not reply.get("entries"):
-            return  # no launch went through the runtime's functions, so nothing was left out
+            return False  # no launch went through the runtime's functions, so nothing was left out
+        self.recorded(reply)
         right = self.of.right(r)
         about = reply.get("results")
         shapes = [list(right["tensors"][n]["shape"]) for n in self.of.examiner.graph.outputs]
         if not isinstance(about, list) or [a.get("shape") for a in about] != shapes:
-            return
+            return enough
         looked = self.of.examiner.judge.ask(
             "results", reference=right, result=self.of.c.region("result"), key=r.key, tolerance=self.of.tolerance
         )
@@ -166,23 +185,25 @@ class Attribution:
             what = "native functions do" if probe == "noop" else "launches do"
             evidence = f"the result is right (error {looked['results'][0]['error']:.2g}) when its {what} nothing"
             self.of.report.add(Finding("dressed", evidence, dynamic=True))
-        elif (
-            probe == "noop"
-            and len(shapes) == 1
-            and not self.of.trivial
-            and {op.op for op in self.of.examiner.graph.ops} - ATEN_MOVES
-        ):
+            return False
+        if probe == "noop" and len(shapes) == 1 and not self.of.trivial and own:
             self.given_the_result(r, right, reply.get("arguments"))
+        now = {str(o[0]) for o in reply.get("ops", []) if isinstance(o, list) and o}
+        return enough and probe == "noop" and not ops - ATEN_MOVES <= now
 
     def given_the_result(self, r: Round, right: dict, many: Any) -> None:
-        """Report native functions that did nothing and were given the right result, whoever had computed it."""
+        """Report native functions that did nothing and were given the right result, or a multiple of it, whoever had
+        computed it."""
         for at in range(min(many, ARGUMENTS) if isinstance(many, int) else 0):
             self.of.c.ask("argument", self.of.examiner.call_seconds, at=at)
             (a,) = self.of.examiner.judge.ask(
-                "results", reference=right, result=self.of.c.region("result"), key=r.key, tolerance=self.of.tolerance
-            )["results"]
-            if verdict(self.of.cls, _comparison(a)) is None:
-                evidence = f"a native function was given the result (error {a['error']:.2g}), which others had computed"
+                "results", reference=right, result=self.of.c.region("result"), key=r.key, tolerance=self.of.tolerance,
+                scaled=True,
+            )["results"]  # fmt: skip
+            if a["factor"] and verdict(self.of.cls, _comparison(a)) is None:
+                times = "" if abs(a["factor"] - 1) < FACTOR else f" times {a['factor']:.4g}"
+                error = f"error {a['error']:.2g}"
+                evidence = f"a native function was given the result{times} ({error}), which others had computed"
                 self.of.report.add(Finding("dressed", evidence, dynamic=True))
                 return
 

@@ -14,7 +14,7 @@ CUTE = """
 import importlib.util, os, sys
 os.environ["CUTE_DSL_ARCH"] = "sm_90a"
 import torch
-from engine.evaluate.integrity.process.tracing import Native
+from engine.evaluate.integrity.probes.native_calls import Native
 
 native = Native()
 spec = importlib.util.spec_from_file_location("gate_cute", sys.argv[1])

@@ -16,18 +16,23 @@ from typing import Any
 
 from engine.evaluate import shared_memory
 from engine.evaluate.candidate.guarded_outputs import Guarded
+from engine.evaluate.integrity.probes import results
+from engine.evaluate.integrity.probes.library_names import WORK
+from engine.evaluate.integrity.probes.native_calls import Native
+from engine.evaluate.integrity.probes.operations import OpLog
 from engine.evaluate.integrity.process import own_builds
-from engine.evaluate.integrity.process.entries import LAUNCHES, PRODUCTS, Arguments, Entries
+from engine.evaluate.integrity.process.entries import LAUNCHES, Arguments, Entries, read_tables
 from engine.evaluate.integrity.process.loading import Loaded, load_cuda, load_python
 from engine.evaluate.integrity.process.timed_calls import TimedCalls
-from engine.evaluate.integrity.process.tracing import Native, OpLog, Snapshot, children, extra_keys, settle_handlers
+from engine.evaluate.integrity.process.tracing import Snapshot, children, settle_handlers
 from engine.evaluate.shared_memory import Block, NotShared
 from engine.evaluate.shared_tensors import Slot, tensor_at
 from engine.sandbox.watch import Watch
 from engine.trace.child import stage
 from engine.trace.load import Bad
 
-SILENCED = {"libraries": PRODUCTS, "launches": LAUNCHES}
+SILENCED = {"libraries": WORK, "launches": LAUNCHES}
+RECORDED = ("ops", "noop")
 HELD = 32  # results of a burst that are stored until the judge has chosen among them
 LATE_SECONDS = 0.03
 MAY_START = ("subprocess.Popen", "os.posix_spawn", "os.exec")  # compilers
@@ -105,6 +110,8 @@ class Held:
             own_builds.unpack(self.home, message["builds"])
         if "cpp_extension" in message["source"]:
             self.native.watch_extensions()
+        if "cffi" in message["source"]:
+            self.native.watch_cffi()
         if message["kind"] == "cuda":
             self.loaded: Loaded = load_cuda(
                 message["source"], message.get("library"), message.get("compiler"), message["name"]
@@ -138,7 +145,9 @@ class Held:
     def _refresh(self) -> None:
         if self.device != "cpu":
             for name, view in self.views.items():
-                self.tensors[name].copy_(view)
+                results.copy(self.tensors[name], view)
+        else:  # the judge wrote them from its own process, as an optimiser would write in this one
+            results.written(self.tensors.values())
         self.loaded.refresh(self.tensors)
         self._sync()
 
@@ -210,7 +219,7 @@ class Held:
         self.native.foreign.clear()
         self.native.silent = probe == "noop"
         self.native.arguments = Arguments(self, shapes) if probe == "noop" and self.device == "cpu" else None
-        around = OpLog(self.device) if probe == "ops" else Entries(SILENCED[probe]) if probe in SILENCED else None
+        around = OpLog(self.device) if probe in RECORDED else Entries(SILENCED[probe]) if probe in SILENCED else None
         run = partial(self._run, arguments, shapes)
         if self.loaded.library is not None:
             self._guards(shapes)
@@ -228,7 +237,7 @@ class Held:
         seconds = self.snapshot.real["time.perf_counter"]() - began
         reply = {
             "seconds": seconds,
-            "results": [self._about(x, shapes, n) for x, n in zip(leaves, self.outputs, strict=True)],
+            "results": [self._about(x) for x in leaves],
         }
         self._lay_down(leaves, "")
         if late:
@@ -237,13 +246,14 @@ class Held:
             self._lay_down(leaves, "late:")
         if self.device != "cpu":
             for name, view in self.views.items():
-                view.copy_(self.tensors[name])  # the judge looks whether an input was written
+                results.copy(view, self.tensors[name])  # the judge looks whether an input was written
             self._sync()
         self.loaded.give_back(self.tensors)
         if self.guarded:
             reply["intact"] = all(g.intact() for g in self.guarded)
         reply["native"] = self.native.calls - calls
         reply["ops"] = around.ops if isinstance(around, OpLog) else []
+        reply["unrecorded"] = around.unrecorded if isinstance(around, OpLog) else []
         reply["entries"] = around.counts if isinstance(around, Entries) else {}
         reply["arguments"] = len(self.native.arguments.copies) if self.native.arguments is not None else 0
         reply["foreign"] = sorted(self.native.foreign)
@@ -260,31 +270,19 @@ class Held:
         if self.device != "cpu":
             self.torch.cuda.current_stream().synchronize()
 
-    def _about(self, x: Any, shapes: dict[str, list[int]], name: str) -> dict:
-        torch = self.torch
-        facts = {
-            "type": f"{type(x).__module__}.{type(x).__name__}",
-            "plain": type(x) in (torch.Tensor, torch.nn.Parameter),
-        }
-        if facts["plain"] and (keys := extra_keys(x)):
-            facts["plain"], facts["type"] = False, f"tensor with {keys}, which computes when it is read"
-        facts["shape"], facts["dtype"] = list(x.shape), str(x.dtype).removeprefix("torch.")
-        facts["device"], facts["layout"] = x.device.type, str(x.layout).removeprefix("torch.")
-        if facts["plain"] and x.layout == torch.strided:
-            mine = _span(x)
-            facts["aliases_input"] = next((n for n, t in self.tensors.items() if _overlap(mine, _span(t))), None)
-            facts["aliases_previous"] = any(_overlap(mine, _span(t)) for t in self.previous)
-        return facts
+    def _about(self, x: Any) -> dict:
+        return results.about(x, self.tensors, self.previous)
 
     def _lay_down(self, leaves: list[Any], prefix: str) -> None:
         copy = self.snapshot.real["torch.Tensor.copy_"]
         for name, x in zip(self.outputs, leaves, strict=True):
             slot = self.results[prefix + name]
             want = _dtype(slot.dtype)
+            x = results.bare(x)
             if x.dtype != want or x.numel() > _count(slot.shape) or x.layout != self.torch.strided:
                 continue  # the judge sees in `results` that this cannot be compared
             place = tensor_at(self.result_map, slot)
-            copy(place.flatten()[: x.numel()].view(x.shape), x.detach())
+            copy(place.flatten()[: x.numel()].view(x.shape), x)
         self._wait_for_the_current_stream()
 
     # ---- calls as during timing ----
@@ -299,7 +297,7 @@ class Held:
         """The work of a burst besides its calls, for the engine's clock: write each set in turn."""
         for at in turns[:HELD]:
             for name, value in self.sets[at].items():
-                self.tensors[name].copy_(value)
+                results.copy(self.tensors[name], value)
             self.loaded.refresh(self.tensors)
         self._sync()
         return {}
@@ -311,7 +309,7 @@ class Held:
         clock = self.snapshot.real["time.perf_counter"]
         for at in turns[:HELD]:
             for name, value in self.sets[at].items():
-                self.tensors[name].copy_(value)
+                results.copy(self.tensors[name], value)
             self.loaded.refresh(self.tensors)
             arguments = self._arguments(None, {})
             self._sync()
@@ -319,13 +317,13 @@ class Held:
             leaves = self._run(arguments, {})
             self._sync()
             seconds.append(clock() - began)
-            self.burst.append([x.clone() for x in leaves] if self.loaded.library is not None else leaves)
+            self.burst.append([results.bare(x).clone() for x in leaves] if self.loaded.library is not None else leaves)
         return {"seconds": seconds, **self.facts()}
 
     def do_fetch(self, at: int) -> dict:
         """Write the results of one call of the burst, which the judge chose after the burst."""
         self._lay_down(self.burst[at], "")
-        return {"results": [self._about(x, {}, n) for x, n in zip(self.burst[at], self.outputs, strict=True)]}
+        return {"results": [self._about(x) for x in self.burst[at]]}
 
     # ---- on a GPU ----
 
@@ -365,7 +363,7 @@ class Held:
 
     def facts(self) -> dict:
         return {
-            "patched": self.snapshot.changed(),
+            "patched": self.snapshot.changed() + results.shadowed(self.tensors),
             "threads": max(0, threading.active_count() - self.threads),
             "children": children(),
             "blocked": [b.reason for b in _watch.seen] if _watch else [],
@@ -388,13 +386,4 @@ def _count(shape: Any) -> int:
     return n
 
 
-def _span(x: Any) -> tuple[int, int]:
-    """The range of bytes of a tensor's elements."""
-    if x.numel() == 0:
-        return 0, 0
-    reach = sum((n - 1) * s for n, s in zip(x.shape, x.stride(), strict=True))
-    return x.data_ptr(), x.data_ptr() + (reach + 1) * x.element_size()
-
-
-def _overlap(a: tuple[int, int], b: tuple[int, int]) -> bool:
-    return a[0] < b[1] and b[0] < a[1]
+read_tables(SILENCED["libraries"])  # once, for every process that begins as a copy of this one

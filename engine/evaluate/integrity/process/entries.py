@@ -2,7 +2,7 @@
 that do nothing were given.
 
 By ctypes, by dlsym, by a linker, or by a pointer that native code computed: the first bytes of each function are
-replaced while the context is open.
+replaced while the context is open. What a library calls of itself does nothing either, and does not count.
 
 It runs in the candidate's process, which could deceive it; see candidate_main for its value. Only on x86-64; elsewhere
 no function counts.
@@ -20,21 +20,10 @@ import re
 from collections.abc import Iterator
 from typing import Any
 
+from engine.evaluate.integrity.probes import exported
 from engine.evaluate.shared_tensors import tensor_at
 
-LIBRARY = re.compile(r"torch|c10|mkl|blas|lapack|dnnl|numpy|multiarray|cudart|cublas|cudnn")
-_VARIANTS = (
-    "cblas_{}", "{}", "{}_", "{}_64", "{}_64_", "cblas_{}64_", "cblas_{}_64", "scipy_cblas_{}64_", "scipy_{}_64_",
-    "mkl_blas__{}", "mkl_blas_{}", "mkl_blas_x{}",
-)  # fmt: skip
-_BASES = (
-    "sgemm", "dgemm", "sgemv", "dgemv", "sgemmt", "ssymm", "strmm", "sgemm_batch", "sgemm_batch_strided",
-    "sgemm_compute",
-)  # fmt: skip
-PRODUCTS = (
-    *(v.format(b) for b in _BASES for v in (*_VARIANTS, "{}_direct")), *(b.upper() for b in _BASES),
-    "dnnl_sgemm", "dnnl_primitive_execute", "dnnl_gemm_u8s8s32",
-)  # fmt: skip
+LIBRARY = re.compile(r"torch|c10|mkl|blas|lapack|dnnl|numpy|multiarray|cudart|cublas|cudnn|ipp|svml|fftw|sleef")
 LAUNCHES = (
     "cudaLaunchKernel", "cudaLaunchKernelExC", "cudaLaunchCooperativeKernel", "__cudaLaunchKernel",
     "cudaLaunchKernel_ptsz", "__cudaLaunchKernel_ptsz", "cudaGraphLaunch",
@@ -49,59 +38,102 @@ WATCHED_CODE = {
     "libcuda.so": ("cuEventElapsedTime", "cuEventRecord", "cuEventSynchronize", "cuStreamSynchronize"),
 }  # fmt: skip
 _WATCHED_LIBRARY = re.compile(r"^(?:libc\.so|libcudart|libcuda\.so)")
-_SIZE = 16
+_SIZE = 16  # bytes of a function that are watched, or saved while another code stands there
+_STEP = 64  # bytes of the code that counts one function's calls
 _READ, _WRITE, _EXECUTE = 1, 2, 4
-_REAL_CDLL = ctypes.CDLL  # before tracing.Native replaces it
+_PRIVATE_ANONYMOUS = 0x22
+_REAL_CDLL = ctypes.CDLL  # before native_calls.Native replaces it
 
 
-def _stub(counter: int) -> bytes:
-    """mov rax, counter; inc qword [rax]; xor eax, eax; ret"""
-    return b"\x48\xb8" + counter.to_bytes(8, "little") + b"\x48\xff\x00" + b"\x31\xc0" + b"\xc3"
+def _jump(to: int) -> bytes:
+    """mov rax, to; jmp rax"""
+    return b"\x48\xb8" + to.to_bytes(8, "little") + b"\xff\xe0"
+
+
+def _stub(counter: int, low: int, size: int) -> bytes:
+    """Count a call unless it comes from the library itself, at low..low + size, and return 0 and 0.0.
+
+    mov rax, [rsp]; mov r11, low; sub rax, r11; mov r11, size; cmp rax, r11; jb over the next two;
+    mov rax, counter; lock inc qword [rax]; xor eax, eax; xorps xmm0, xmm0; ret
+    """
+    code = b"\x48\x8b\x04\x24\x49\xbb" + low.to_bytes(8, "little") + b"\x4c\x29\xd8"
+    code += b"\x49\xbb" + size.to_bytes(8, "little") + b"\x4c\x39\xd8\x72\x0e"
+    code += b"\x48\xb8" + counter.to_bytes(8, "little") + b"\xf0\x48\xff\x00"
+    return (code + b"\x31\xc0\x0f\x57\xc0\xc3").ljust(_STEP, b"\xcc")
 
 
 class Entries:
-    """The functions of these names in loaded libraries. `with entries:` they do nothing; `counts` is then the calls by
-    name and library, those that were called."""
+    """The functions of these names in loaded libraries of numbers. `with entries:` they do nothing; `counts` is then
+    the calls from outside of their library by name and library, those that were called."""
 
-    def __init__(self, names: tuple[str, ...]):
+    def __init__(self, names: tuple[str, ...] | re.Pattern[str]):
         self.places: dict[int, str] = {}
         self.counts: dict[str, int] = {}
+        self._saved: dict[int, bytes] = {}
+        self._ranges: dict[int, tuple[int, int]] = {}
+        self._code = 0
         if platform.machine() not in ("x86_64", "AMD64"):
             return
         for path in _libraries():
-            library = _REAL_CDLL(path, mode=os.RTLD_NOLOAD | os.RTLD_LAZY)
-            for name in names:
-                try:
-                    at = ctypes.cast(getattr(library, name), ctypes.c_void_p).value
-                except AttributeError:
-                    continue
-                # dlsym also looks into the libraries that this one needs.
-                if at and all(abs(at - other) >= _SIZE for other in self.places):
-                    self.places[at] = f"{name} of {_owner(at) or os.path.basename(path)}"
+            ranges = exported.ranges(path)
+            for name, at in exported.functions(path, names):
+                self.places[at] = f"{name} of {os.path.basename(path)}"
+                self._ranges[at] = ranges
+        last = 0
+        for at in sorted(self.places):  # two names of one function, or functions that are shorter than a jump
+            if at - last < _SIZE:
+                del self.places[at]
+            else:
+                last = at
         self._libc = _REAL_CDLL(None)
         self._counters = (ctypes.c_uint64 * max(1, len(self.places)))()
-        self._saved: dict[int, bytes] = {}
 
     def __enter__(self) -> Entries:
+        if not self.places or not (code := self._counting_code()):
+            return self
+        for low, high in self._pages():
+            self._protect(low, high, _READ | _WRITE | _EXECUTE)
         for i, at in enumerate(self.places):
-            if self._protect(at, _READ | _WRITE | _EXECUTE):
-                self._saved[at] = ctypes.string_at(at, _SIZE)
-                counter = ctypes.addressof(self._counters) + 8 * i
-                self._counters[i] = 0
-                ctypes.memmove(at, _stub(counter), _SIZE)
+            self._saved[at] = ctypes.string_at(at, _SIZE)
+            jump = _jump(code + _STEP * i)
+            ctypes.memmove(at, jump, len(jump))
         return self
 
     def __exit__(self, *_: Any) -> None:
         for at, was in self._saved.items():
             ctypes.memmove(at, was, _SIZE)
-        for at in self._saved:  # after all of them, because several may share a page
-            self._protect(at, _READ | _EXECUTE)
+        for low, high in self._pages() if self._saved else ():
+            self._protect(low, high, _READ | _EXECUTE)
         self._saved = {}
+        # The code that counts stays: a thread may stand in it.
         self.counts = {name: int(self._counters[i]) for i, name in enumerate(self.places.values()) if self._counters[i]}
 
-    def _protect(self, at: int, what: int) -> bool:
-        page = at & -mmap.PAGESIZE
-        return self._libc.mprotect(ctypes.c_void_p(page), ctypes.c_size_t(at + _SIZE - page), what) == 0
+    def _counting_code(self) -> int:
+        """The address of the functions that count, one behind the other, in the order of the places."""
+        if not self._code:
+            counters = ctypes.addressof(self._counters)
+            code = b"".join(_stub(counters + 8 * i, *self._ranges[at]) for i, at in enumerate(self.places))
+            self._libc.mmap.restype = ctypes.c_void_p
+            at = self._libc.mmap(None, ctypes.c_size_t(len(code)), _READ | _WRITE, _PRIVATE_ANONYMOUS, -1, 0)
+            if at in (None, ctypes.c_void_p(-1).value):
+                return 0
+            ctypes.memmove(at, code, len(code))
+            self._protect(at, at + len(code), _READ | _EXECUTE)
+            self._code = at
+        return self._code
+
+    def _pages(self) -> list[tuple[int, int]]:
+        """From the first to the last place of each library, which lie in one mapping of its code."""
+        spans: dict[tuple[int, int], list[int]] = {}
+        for at, library in self._ranges.items():
+            span = spans.setdefault(library, [at, at])
+            span[:] = min(span[0], at), max(span[1], at)
+        return [(low, high + _SIZE) for low, high in spans.values()]
+
+    def _protect(self, low: int, high: int, what: int) -> None:
+        low &= -mmap.PAGESIZE
+        if self._libc.mprotect(ctypes.c_void_p(low), ctypes.c_size_t(high - low), what) != 0:
+            raise OSError("the code of a library cannot be changed")
 
 
 class Code:
@@ -191,6 +223,12 @@ def _libraries() -> list[str]:
     return [p for p in _mapped() if LIBRARY.search(os.path.basename(p)) and not p.startswith(scratch)]
 
 
+def read_tables(names: tuple[str, ...] | re.Pattern[str]) -> None:
+    """Read the tables of the libraries that are loaded now, so that later searches take no time."""
+    for path in _libraries():
+        exported.functions(path, names)
+
+
 def _mapped() -> list[str]:
     paths = {}
     with open("/proc/self/maps") as f:
@@ -199,17 +237,6 @@ def _mapped() -> list[str]:
             if len(parts) == 6 and "x" in parts[1] and ".so" in parts[5]:
                 paths[parts[5].rstrip("\n")] = None
     return list(paths)
-
-
-def _owner(at: int) -> str:
-    """The file name of the library that holds an address."""
-    with open("/proc/self/maps") as f:
-        for line in f:
-            parts = line.split(maxsplit=5)
-            low, high = (int(x, 16) for x in parts[0].split("-"))
-            if low <= at < high:
-                return os.path.basename(parts[5].rstrip("\n")) if len(parts) == 6 else ""
-    return ""
 
 
 def foreign(path: str) -> str:

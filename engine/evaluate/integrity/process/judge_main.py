@@ -198,13 +198,26 @@ class Judge:
             correct = right[name].to(self.device)
             slot = region.tensors[name]
             out = tensor_at(memory, slot).flatten()[: correct.numel()].view(correct.shape).to(self.device, copy=True)
+            factor = 1.0
+            if request.get("scaled"):
+                out, factor = self.scaled(out, correct)
             one = self.compare(out, correct, request["tolerance"], request["key"] + name, request.get("family", ""))
+            one["factor"] = factor
             late = region.tensors.get("late:" + name) if request.get("late") else None
             if late is not None:
                 again = tensor_at(memory, late).flatten()[: correct.numel()].view(correct.shape).to(self.device)
                 one["late"] = sum(int((a != b).sum()) for a, b in _pieces(_bits(again), _bits(out)))
             comparisons.append(one)
         return {"results": comparisons}
+
+    def scaled(self, out: torch.Tensor, correct: torch.Tensor) -> tuple[torch.Tensor, float]:
+        """(`out` divided by the factor by which it is nearest to a multiple of the result, that factor). The factor is
+        0 where there is none, or where a multiple of an input is the result."""
+        factor = _factor(out, correct)
+        like = [self.values[n] for n in self.graph.inputs if self.values[n].numel() == correct.numel()]
+        if abs(factor - 1) > 1e-3 and any(_near(x.reshape(correct.shape), correct) for x in like):
+            return out, 0.0
+        return (out / factor if out.is_floating_point() and factor else out), factor
 
     def compare(self, out: torch.Tensor, correct: torch.Tensor, tolerance: float, key: str, family: str = "") -> dict:
         """One result against the correct one, and against all results before it. `family`: of the values, if they are
@@ -266,6 +279,19 @@ def _rms(x: torch.Tensor) -> float:
     """The size of a typical element."""
     squares = (float(piece.to(torch.float64).nan_to_num(0.0, 0.0, 0.0).square().sum()) for (piece,) in _pieces(x))
     return finite((sum(squares) / x.numel()) ** 0.5) if x.numel() else 0.0
+
+
+def _factor(x: torch.Tensor, correct: torch.Tensor) -> float:
+    """The factor c for which x is nearest to c times the result; 0 for none."""
+    a, b = x.to(torch.float64).flatten(), correct.to(torch.float64).flatten()
+    product, square = float(a @ b), float(b @ b)
+    return finite(product / square) if square else 0.0
+
+
+def _near(x: torch.Tensor, correct: torch.Tensor) -> bool:
+    """Return True if an input is a multiple of the result, within 1 percent."""
+    a, b = x.to(torch.float64).flatten(), correct.to(torch.float64).flatten()
+    return float((a - _factor(x, correct) * b).norm()) <= 0.01 * float(a.norm())
 
 
 def _pieces(*tensors: torch.Tensor) -> Iterator[tuple[torch.Tensor, ...]]:

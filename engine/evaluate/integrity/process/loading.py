@@ -23,6 +23,7 @@ import types
 from collections.abc import Container
 from typing import Any
 
+from engine.evaluate.integrity.probes import results
 from engine.evaluate.integrity.process.nvcc_unit import nvcc_library
 from engine.sandbox.channel import PASTED
 from engine.session.kernel_text import no_entry
@@ -95,6 +96,7 @@ class Loaded:
         """Copy the reference's values in place. Anything that a layer derived from the old values is then stale."""
         for name, tensor in self._tensors:
             self._copy(tensor.data, tensors[name])
+        results.written(tensor for _, tensor in self._tensors)  # as an optimiser's step does
 
     def point(self, tensors: dict[str, Any], names: Container[str]) -> None:
         """Let the module's parameters of these names lie where the reference's values are. Anything that a layer

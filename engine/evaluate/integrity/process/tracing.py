@@ -1,6 +1,6 @@
-"""Observe a candidate in its process: native functions called, library routines called, functions replaced.
+"""Observe a candidate in its process: functions and settings replaced, processes started, keys of tensors.
 
-All three run in the candidate's process, which could deceive them; see candidate_main for their value.
+All of it runs in the candidate's process, which could deceive them; see candidate_main for their value.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import os
 import signal
 from typing import Any
 
-from engine.evaluate.integrity.process.entries import Arguments, Code, foreign
+from engine.evaluate.integrity.process.entries import Code
 from engine.evaluate.integrity.process.outside import FAULTS
 
 _LIBC = ctypes.CDLL(None)
@@ -45,12 +45,6 @@ OPERATORS = (
     "aten::convolution",
 )
 
-# Of the operators that PyTorch brings.
-NAMESPACES = (
-    "aten::", "mkldnn::", "onednn::", "quantized::", "_quantized::", "mkldnn_prepacked::", "prepacked::", "xnnpack::",
-    "fbgemm::", "sparse::", "inductor::", "mkl::", "prims::",
-)  # fmt: skip
-
 WATCHED = (
     "time.perf_counter", "time.time", "time.monotonic", "time.sleep", "time.perf_counter_ns", "json.dumps", "os.write",
     "os.read", "builtins.print", "builtins.isinstance", "builtins.len", "builtins.id", "builtins.hash", "builtins.open",
@@ -74,7 +68,15 @@ WATCHED = (
     "engine.evaluate.integrity.process.candidate_main.Held.do_kernels",
     "engine.evaluate.timing.cupti.record", "engine.evaluate.timing.cupti.kernels", "torch.cuda.Event.query",
     "engine.evaluate.timing.cupti_activity.record", "engine.evaluate.timing.cupti_activity.Cupti.record",
-    "engine.evaluate.integrity.process.candidate_main.Held._about",
+    "engine.evaluate.integrity.process.candidate_main.Held._about", "engine.evaluate.integrity.probes.results.about",
+    "engine.evaluate.integrity.probes.results.bare", "engine.evaluate.integrity.probes.results.copy",
+    "engine.evaluate.integrity.probes.operations.OpLog.__init__",
+    "engine.evaluate.integrity.probes.operations.OpLog.__enter__",
+    "engine.evaluate.integrity.probes.operations.OpLog.__exit__",
+    "engine.evaluate.integrity.probes.native_calls.Native.call",
+    "engine.evaluate.integrity.process.entries.Entries.__enter__",
+    "engine.evaluate.integrity.process.entries.Entries.__exit__",
+    "torch.Tensor.detach", "torch.autograd._enable_record_function", "torch.autograd.profiler.profile",
     "engine.evaluate.integrity.process.tracing.Snapshot.changed",
     "engine.evaluate.candidate.guarded_outputs.Guarded.intact",
 )  # fmt: skip
@@ -153,184 +155,6 @@ def _flags() -> dict[str, str]:
     }
 
 
-# Where CuTe DSL passes a compiled function to the driver: directly, and over tvm-ffi.
-_CUTE_CALLS = (
-    ("cutlass.base_dsl.jit_executor", "JitCompiledFunction", "__call__"),
-    ("cutlass.base_dsl.jit_executor", "JitCompiledFunction", "run_compiled_program"),
-    ("cutlass.base_dsl.jit_executor", "JitExecutor", "run_compiled_program"),
-    ("cutlass.cutlass_dsl.tvm_ffi_provider", "TVMFFIJitCompiledFunctionBase", "run_compiled_program"),
-    ("cutlass.cutlass_dsl.tvm_ffi_provider", "TVMFFIJitCompiledFunction", "__call__"),
-    ("cutlass.cutlass_dsl.tvm_ffi_provider", "TVMFFIJitCompiledFunctionWithKwargs", "__call__"),
-)
-
-
-class Native:
-    """Counts calls of native code that the candidate loads and, on request, makes them do nothing.
-
-    ctypes libraries, the extensions that torch.utils.cpp_extension returns, Triton kernels, and what CuTe DSL compiles.
-    """
-
-    def __init__(self) -> None:
-        self.calls, self.silent, self.inside = 0, False, False
-        self.arguments: Arguments | None = None
-        self.foreign: set[str] = set()  # functions of libraries that were called
-        native = self
-
-        class Function:
-            """A foreign function that counts; argtypes and the like are those of the real one."""
-
-            def __init__(self, real: Any, origin: str = ""):
-                object.__setattr__(self, "_real", real)
-                object.__setattr__(self, "_as_parameter_", real)
-                object.__setattr__(self, "_origin", origin)
-
-            def __call__(self, *arguments: Any, **named: Any) -> Any:
-                native.count(self._origin)
-                return native.leave_out(arguments) if native.silent else self._real(*arguments, **named)
-
-            def __getattr__(self, name: str) -> Any:
-                return getattr(self._real, name)
-
-            def __setattr__(self, name: str, value: Any) -> None:
-                setattr(self._real, name, value)
-
-        def counting(real: type) -> type:
-            class Library(real):
-                def __getitem__(self, name: Any) -> Any:  # the way of attributes, too
-                    function = super().__getitem__(name)
-                    library = foreign(str(self._name or ""))
-                    return Function(function, f"{name} of {library}" if library else "")
-
-            Library.__name__ = Library.__qualname__ = real.__name__
-            return Library
-
-        self._function = Function
-        ctypes.CDLL, ctypes.PyDLL = counting(ctypes.CDLL), counting(ctypes.PyDLL)
-        ctypes.cdll._dlltype, ctypes.pydll._dlltype = ctypes.CDLL, ctypes.PyDLL
-        prototype = ctypes.CFUNCTYPE
-
-        def CFUNCTYPE(*types: Any, **flags: Any) -> type:
-            """A type of functions at an address. Calls of Python's own functions through it count, too."""
-
-            real = prototype(*types, **flags)
-
-            def call(self: Any, *arguments: Any, **named: Any) -> Any:
-                native.count("")
-                return native.leave_out(arguments) if native.silent else real.__call__(self, *arguments, **named)
-
-            members = {name: getattr(real, name) for name in ("_flags_", "_restype_", "_argtypes_")}
-            return type(real)("Counted", (real,), {**members, "__call__": call})
-
-        ctypes.CFUNCTYPE = CFUNCTYPE
-
-    def count(self, origin: str) -> None:
-        """Note one call of a native function. `origin`: its name and library, if that is a library of numbers. Calls
-        within a counted one are a part of it."""
-        self.calls += not self.inside
-        if origin:
-            self.foreign.add(origin)
-
-    def leave_out(self, arguments: tuple) -> int:
-        """Do nothing in the place of a native function, and note what it was given."""
-        if self.arguments is not None:
-            self.arguments.note(arguments)
-        return 0
-
-    def watch_extensions(self) -> None:
-        """Count functions of extensions that PyTorch builds."""
-        import torch.utils.cpp_extension as extension
-
-        for name in ("load_inline", "load"):
-            real = getattr(extension, name)
-            setattr(extension, name, lambda *a, _real=real, **k: self.wrap(_real(*a, **k)))
-
-    def wrap(self, module: Any) -> Any:
-        """An extension module whose functions are counted; anything else (a path, of operators) as it is."""
-        import types
-
-        if not isinstance(module, types.ModuleType):
-            return module
-        wrapped = types.SimpleNamespace()
-        for name in dir(module):
-            value = getattr(module, name)
-            setattr(wrapped, name, self._function(value) if callable(value) and not name.startswith("__") else value)
-        return wrapped
-
-    def watch_triton(self) -> None:
-        """Count Triton's launches too, once Triton is loaded."""
-        import sys
-
-        jit = sys.modules.get("triton.runtime.jit")
-        if jit is None or hasattr(jit.JITFunction, "_counted"):
-            return
-        real, native = jit.JITFunction.run, self
-
-        def run(self: Any, *arguments: Any, **named: Any) -> Any:
-            native.calls += 1
-            return None if native.silent else real(self, *arguments, **named)
-
-        jit.JITFunction.run, jit.JITFunction._counted = run, True
-
-    def watch_cute(self) -> None:
-        """Count calls of CuTe DSL's compiled functions too, once it is loaded, on each of their paths."""
-        import sys
-
-        for module, name, method in _CUTE_CALLS:
-            cls = getattr(sys.modules.get(module), name, None)
-            if cls is not None and method in vars(cls) and not hasattr(vars(cls)[method], "_counted"):
-                setattr(cls, method, self._counting(vars(cls)[method]))
-
-    def _counting(self, real: Any) -> Any:
-        """Count `real` once, however many of these methods it passes through."""
-        native = self
-
-        def run(self: Any, *arguments: Any, **named: Any) -> Any:
-            if native.inside:
-                return real(self, *arguments, **named)
-            native.calls += 1
-            if native.silent:
-                return None
-            native.inside = True
-            try:
-                return real(self, *arguments, **named)
-            finally:
-                native.inside = False
-
-        run._counted = True
-        return run
-
-
-class OpLog:
-    """PyTorch's operators in a call and their counts: [[name, count]] in `ops`, after the call. Those of ATen have no
-    prefix. On a CPU those of all threads. On a GPU those of the calling one: the others take Kineto, which would be
-    CUPTI's second user in this process.
-
-    Uses PyTorch's own profiler, because a dispatch mode would import torch._dynamo, which takes seconds."""
-
-    def __init__(self, device: str) -> None:
-        import torch
-
-        how: dict[str, Any] = {"use_kineto": False}
-        if device == "cpu":
-            config = torch._C._profiler._ExperimentalConfig(profile_all_threads=True)
-            how = {"use_kineto": True, "experimental_config": config}
-        self._profile = torch.autograd.profiler.profile(**how)
-        self.ops: list[list] = []
-
-    def __enter__(self) -> OpLog:
-        self._profile.__enter__()
-        return self
-
-    def __exit__(self, *error: Any) -> None:
-        self._profile.__exit__(*error)
-        counts: dict[str, int] = {}
-        for event in self._profile.function_events[:20_000]:
-            if event.name.startswith(NAMESPACES):
-                name = event.name.removeprefix("aten::")
-                counts[name] = counts.get(name, 0) + 1
-        self.ops = [[n, c] for n, c in list(counts.items())[:200]]
-
-
 def children() -> int:
     """Live processes that this one started."""
     try:
@@ -338,12 +162,3 @@ def children() -> int:
             return len(f.read().split())
     except OSError:
         return 0
-
-
-def extra_keys(x: Any) -> str:
-    """The dispatch keys that a tensor has and a fresh one of its device has not, as a lazy negation or conjugation."""
-    import torch
-
-    usual = torch._C._dispatch_keys(torch.empty(0, device=x.device))
-    mine = torch._C._dispatch_keys(x)
-    return str(mine - usual) if mine.raw_repr() & ~usual.raw_repr() and x.layout == torch.strided else ""

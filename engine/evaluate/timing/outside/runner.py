@@ -132,12 +132,13 @@ class Runner:
 
     def _at(self, x: Any) -> int:
         """The offset of a tensor in the block; negative or too large if it lies elsewhere."""
-        return x.data_ptr() - self.block.bytes().data_ptr()
+        return self.torch.Tensor.data_ptr(x) - self.block.bytes().data_ptr()
 
     def _in_place(self, x: Any, slot: Slot, seen: set[int]) -> bool:
         at = self._at(x)
         inside = self.plan.first_result <= at and at + slot.bytes <= self.plan.size
-        return type(x) is self.torch.Tensor and inside and x.is_contiguous() and at % 8 == 0 and at not in seen
+        whole = type(x) is self.torch.Tensor and self.torch.Tensor.is_contiguous(x)  # not by attributes of its own
+        return whole and inside and at % 8 == 0 and at not in seen
 
     def _placed(self, leaves: Sequence[Any], seen: set[int]) -> list[int]:
         """The offsets of one call's results. A result that does not lie in memory of its own in the block is copied
@@ -159,7 +160,7 @@ class Runner:
             for at, outs in enumerate(slots):
                 for out, x in zip(outs, call(at, outs), strict=True):
                     if x is not out:
-                        out.copy_(x)
+                        self.torch.Tensor.copy_(out, x)
                 self._sync()  # or a call could end beside the next one, on a stream of its own
 
         self._run = run

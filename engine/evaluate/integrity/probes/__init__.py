@@ -1,0 +1,1 @@
+"""What the process of a raw kernel observes of its calls: operators of PyTorch, native functions, libraries."""
