@@ -18,6 +18,7 @@ from collections.abc import Callable
 from typing import Any
 
 from engine.evaluate.integrity.process.entries import Entries
+from engine.evaluate.integrity.texts.symbols import plain_name
 
 # Of the operators that PyTorch brings.
 NAMESPACES = (
@@ -92,7 +93,7 @@ class OpLog:
         if hook is not self._hook:
             self.unrecorded.append("the function that asks for it was replaced")
         called = [name.split(" of ")[0] for name in self._switches.counts]
-        self.unrecorded += [f"{_plain(name)} was called" for name in called]
+        self.unrecorded += [f"{plain_name(name)} was called" for name in called]
         own = [(n.removeprefix("aten::"), c) for n, c in counts.items() if n.startswith(NAMESPACES)]
         self.ops = [[n, c] for n, c in own[:MOST]]
 
@@ -128,17 +129,6 @@ def _questions() -> list[Callable[[], bool]]:
                 function.restype = ctypes.c_bool
                 functions.append(function)
     return functions
-
-
-def _plain(name: str) -> str:
-    """The last part of a mangled name, as enableRecordFunction."""
-    at, parts = 3, []
-    while at < len(name) and name[at].isdigit():
-        digits = len(name[at:]) - len(name[at:].lstrip("0123456789"))
-        size = int(name[at : at + digits])
-        parts.append(name[at + digits : at + digits + size])
-        at += digits + size
-    return parts[-1] if parts else name
 
 
 _REAL_PYDLL = ctypes.PyDLL  # before native_calls.Native replaces it

@@ -21,6 +21,23 @@ _REFUSED = {"engine", "__main__", "faulthandler", "pytest", "multiprocessing", "
 _COUNTS = {"multiprocessing.cpu_count"}
 _OWN_FILES = {"tempfile.mkstemp", "os.open", "os.pipe"}
 _ON_DESCRIPTORS = {"os.fdopen", "os.read", "os.write"}
+_ENDED_BY_WITH = {
+    "concurrent.futures.ThreadPoolExecutor", "multiprocessing.pool.ThreadPool", "multiprocessing.dummy.Pool",
+}  # fmt: skip
+_POOLS = {"multiprocessing.pool": {"ThreadPool"}, "multiprocessing.dummy": {"Pool"}}  # of threads, by module
+_SHOW_TRACEBACKS = {
+    "traceback.format_exception", "traceback.print_exception", "traceback.format_tb", "traceback.print_tb",
+    "traceback.TracebackException",
+}  # fmt: skip
+_OWN_FOLDER = {"os.path.dirname(__file__)", "os.path.dirname(os.path.abspath(__file__))"}
+_SEEDS = {
+    "torch.manual_seed",
+    "torch.cuda.manual_seed",
+    "torch.cuda.manual_seed_all",
+    "random.seed",
+    "numpy.random.seed",
+}
+_DTYPES = re.compile(r"b?float(16|32|64)?|half|double|bfloat16|float8_\w+|u?int(8|16|32|64)?|bool|complex(64|128)")
 _STREAM_METHODS = {"flush", "isatty", "reconfigure"}
 # With these a text may call functions that it does not name.
 _LOOKS_UP = {
@@ -119,6 +136,9 @@ class Innocent:
         elif isinstance(node, ast.ImportFrom) and node.module == "multiprocessing":
             if all(a.name == "cpu_count" for a in node.names):
                 yield node
+        elif isinstance(node, ast.ImportFrom) and node.module in _POOLS:
+            if {a.name for a in node.names} <= _POOLS[node.module]:
+                yield node
         elif isinstance(node, ast.Attribute):
             yield from self._harmless_attribute(node)
         elif isinstance(node, ast.Constant) and str(node.value).startswith(PATHS) and ".." not in str(node.value):
@@ -130,10 +150,22 @@ class Innocent:
         innocent = name in _COUNTS or name == "atexit.register"  # nobody waits for what a process does at its end
         innocent |= name in _ON_DESCRIPTORS and isinstance(first, ast.Name) and self._opened(first.id)
         innocent |= name == "weakref.finalize" and self._own_object(first)
+        innocent |= (
+            name == "faulthandler.enable" and not node.args and {k.arg for k in node.keywords} <= {"all_threads"}
+        )
+        innocent |= name == "mmap.mmap" and first is not None and ast.unparse(first) == "-1"  # memory, no file
+        innocent |= name in ("os.listdir", "os.scandir") and self._own_folder(first)
+        innocent |= name in _SEEDS and self._at_the_top(node)
+        innocent |= name == "torch.set_default_dtype" and self.source.dotted(first) == "torch.float32"  # what it is
         if innocent:
             yield node
+        elif name.startswith("subprocess.") and any(k.arg in ("input", "stdin") for k in node.keywords):
+            values = self._values.get(first.id, ()) if isinstance(first, ast.Name) else [first]
+            lists = [v for v in values if isinstance(v, (ast.List, ast.Tuple))]
+            # of the program that it starts
+            yield from (e for command in lists for e in command.elts if constant(e) == "/dev/stdin")
         elif isinstance(node.func, ast.Name) and node.func.id == "getattr":
-            if len(node.args) > 1 and self._plain_words(node, node.args[1]):
+            if len(node.args) > 1 and (self._plain_words(node, node.args[1]) or self._names_a_dtype(node)):
                 yield node
         elif isinstance(node.func, ast.Name) and node.func.id == "print":
             streams = [k.value for k in node.keywords if k.arg == "file"]
@@ -142,8 +174,11 @@ class Innocent:
     def _harmless_attribute(self, node: ast.Attribute) -> Iterator[ast.AST]:
         name, around = self.source.dotted(node), self.source.parent.get(node)
         if name in ("sys.stdout", "sys.stderr") and isinstance(around, ast.Attribute):
-            if around.attr in _STREAM_METHODS or (name == "sys.stderr" and around.attr == "write"):
+            line = name == "sys.stderr" or self._plain_line(self.source.parent.get(around))
+            if around.attr in _STREAM_METHODS or (around.attr == "write" and line):
                 yield node
+        elif node.attr == "__traceback__" and self._shown(node, around):
+            yield node
         elif name == "sys.modules" and isinstance(around, ast.Subscript) and isinstance(around.ctx, ast.Load):
             if self._names_itself and isinstance(around.slice, ast.Name) and around.slice.id == "__name__":
                 yield node
@@ -153,13 +188,59 @@ class Innocent:
         elif node.attr == "__dict__" and self._own_object(node.value):
             yield node
 
+    @staticmethod
+    def _own_folder(node: ast.AST | None) -> bool:
+        """Whether a path is the text's own folder, or one below it."""
+        if node is None or ast.unparse(node) in _OWN_FOLDER:
+            return True
+        path = constant(node)
+        return isinstance(path, str) and not path.startswith(("/", "~")) and ".." not in path
+
+    def _at_the_top(self, node: ast.Call) -> bool:
+        """Whether a call with a constant is a statement of its own, outside of functions and loops: it runs once, when
+        the text is loaded, and the judge draws its seeds afterwards."""
+        around = self.source.parent.get(node)
+        alone = isinstance(around, ast.Expr) and isinstance(self.source.parent.get(around), ast.Module)
+        return alone and all(isinstance(a, ast.Constant) for a in node.args) and not node.keywords
+
+    @staticmethod
+    def _plain_line(call: ast.AST | None) -> bool:
+        """Whether words are written, nothing in the form of an answer."""
+        words = [constant(a) for a in call.args] if isinstance(call, ast.Call) else []
+        return bool(words) and all(isinstance(w, str) and not set("{}[]") & set(w) for w in words)
+
+    def _shown(self, node: ast.AST, around: ast.AST | None) -> bool:
+        """Whether a traceback is only printed, or goes with the error that is raised."""
+        if isinstance(around, ast.Tuple):
+            node, around = around, self.source.parent.get(around)
+        if isinstance(around, ast.keyword):
+            return around.arg == "exc_info"
+        if not isinstance(around, ast.Call) or around.func is node:
+            return False
+        method = around.func.attr if isinstance(around.func, ast.Attribute) else ""
+        return self.source.dotted(around.func) in _SHOW_TRACEBACKS or method == "with_traceback"
+
+    def _names_a_dtype(self, call: ast.Call) -> bool:
+        """Whether getattr(torch, name) reads a dtype, since the text gives the name no other value."""
+        values = self._values.get(short_name(call.args[1]), ())
+        words = [constant(v) if v is not None else None for v in values]
+        return (
+            self.source.dotted(call.args[0]) == "torch"
+            and bool(words)
+            and all(isinstance(w, str) and _DTYPES.fullmatch(w) for w in words)
+        )
+
+    def ended_by_with(self, node: ast.Call, name: str) -> bool:
+        """Whether a pool of threads ends with the `with` that it is made for."""
+        around = self.source.parent.get(node)
+        return name in _ENDED_BY_WITH and isinstance(around, ast.withitem) and around.context_expr is node
+
     def _only_counts(self, imported: ast.alias) -> bool:
-        """Whether `multiprocessing` is only asked for the number of cores."""
+        """Whether `multiprocessing` is only asked for the number of cores, or `faulthandler` is only switched on."""
+        use = {"multiprocessing": "cpu_count", "faulthandler": "enable"}.get(imported.name)
         mentions = self._mentions.get(imported.asname or imported.name, ())
         around = [self.source.parent.get(n) for n in mentions]
-        return imported.name == "multiprocessing" and all(
-            isinstance(p, ast.Attribute) and p.attr == "cpu_count" for p in around
-        )
+        return use is not None and all(isinstance(p, ast.Attribute) and p.attr == use for p in around)
 
     def _opened(self, name: str) -> bool:
         """Whether a name is never anything but a descriptor that this text opened."""

@@ -12,6 +12,7 @@ from collections.abc import Iterable, Iterator
 from engine.evaluate.integrity.texts.python_source import PythonSource
 
 _VALUE_KEYS = {"data_ptr", "id", "hash", "_version", "tobytes", "tolist", "item", "sum", "mean", "untyped_storage"}
+_ALIGNMENT = 4096  # bytes: the rest of an address by no more says how it is aligned, not which tensor it is
 _VIEWS = ("clone", "detach", "get", "view")
 
 
@@ -48,6 +49,8 @@ def _called_with_inputs(source: PythonSource, entry: ast.FunctionDef) -> Iterato
 def _lone_return(source: PythonSource, node: ast.If) -> str:
     """What a branch returns, without computing, from a place that outlives the call; or ""."""
     last = node.body[-1]
+    if _nothing_to_do(node.test):
+        return ""
     busy = any(isinstance(n, ast.Call) for s in node.body[:-1] for n in ast.walk(s))
     if busy or not isinstance(last, ast.Return) or last.value is None:
         return ""
@@ -65,6 +68,23 @@ def _lone_return(source: PythonSource, node: ast.If) -> str:
         return ast.unparse(value) if value.id in _globals(source) else ""
     lasts = root.id == "self" or root.id not in _locals(source, node)
     return ast.unparse(value) if lasts else ""
+
+
+def _nothing_to_do(test: ast.AST) -> bool:
+    """Return True for `x.numel() == 0` and the like: an empty result holds no values."""
+    if isinstance(test, ast.UnaryOp) and isinstance(test.op, ast.Not):
+        size = test.operand
+        if not isinstance(size, ast.Call):
+            return False
+    elif isinstance(test, ast.Compare) and len(test.ops) == 1 and isinstance(test.ops[0], ast.Eq):
+        size, zero = test.left, test.comparators[0]
+        if not (isinstance(zero, ast.Constant) and zero.value == 0):
+            return False
+    else:
+        return False
+    if isinstance(size, ast.Subscript):
+        return isinstance(size.value, ast.Attribute) and size.value.attr == "shape"
+    return isinstance(size, ast.Call) and isinstance(size.func, ast.Attribute) and size.func.attr in ("numel", "size")
 
 
 def _looped_over_what_lasts(source: PythonSource, node: ast.AST, name: str) -> bool:
@@ -98,10 +118,11 @@ def _locals(source: PythonSource, node: ast.AST) -> set[str]:
 
 def _value_key(key: ast.AST, entry: ast.FunctionDef, depth: int = 0) -> str:
     """The part of a key that is a tensor's address or value, or ""."""
-    for n in ast.walk(key):
+    for n in _beside_alignments(key):
         if isinstance(n, ast.Call):
             called = n.func.attr if isinstance(n.func, ast.Attribute) else getattr(n.func, "id", "")
-            if called in _VALUE_KEYS:
+            of_a_function = called == "id" and n.args and not _reached(entry) & _names_in(n.args[0])
+            if called in _VALUE_KEYS and not of_a_function:
                 return ast.unparse(n)[:60]
         elif isinstance(n, ast.Attribute) and n.attr == "_version":
             return ast.unparse(n)[:60]
@@ -111,3 +132,45 @@ def _value_key(key: ast.AST, entry: ast.FunctionDef, depth: int = 0) -> str:
                 if named and a.value is not key and (inner := _value_key(a.value, entry, depth + 1)):
                     return inner
     return ""
+
+
+def _beside_alignments(key: ast.AST) -> Iterator[ast.AST]:
+    """The nodes of a key, but what is below `address % 16` and `address & 15`."""
+    rest = [key]
+    while rest:
+        node = rest.pop()
+        small = isinstance(node, ast.BinOp) and isinstance(node.op, (ast.Mod, ast.BitAnd))
+        by = node.right.value if small and isinstance(node.right, ast.Constant) else None
+        if isinstance(by, int) and 0 < by <= _ALIGNMENT:
+            continue
+        yield node
+        rest += ast.iter_child_nodes(node)
+
+
+def _names_in(node: ast.AST) -> set[str]:
+    return {n.id for n in ast.walk(node) if isinstance(n, ast.Name)}
+
+
+def _reached(entry: ast.FunctionDef) -> set[str]:
+    """The names of a function that its arguments reach. Others hold what was there before the call."""
+    arguments = entry.args
+    names = {a.arg for a in (*arguments.posonlyargs, *arguments.args, *arguments.kwonlyargs)}
+    names |= {a.arg for a in (arguments.vararg, arguments.kwarg) if a is not None}
+    pairs = []
+    for n in ast.walk(entry):
+        if isinstance(n, ast.Assign):
+            pairs += [(target, n.value) for target in n.targets]
+        elif isinstance(n, (ast.AugAssign, ast.AnnAssign, ast.NamedExpr)) and n.value is not None:
+            pairs.append((n.target, n.value))
+        elif isinstance(n, (ast.For, ast.comprehension)):
+            pairs.append((n.target, n.iter))
+        elif isinstance(n, ast.withitem) and n.optional_vars is not None:
+            pairs.append((n.optional_vars, n.context_expr))
+    more = True
+    while more:
+        more = False
+        for target, value in pairs:
+            if _names_in(value) & names and not _names_in(target) <= names:
+                names |= _names_in(target)
+                more = True
+    return names

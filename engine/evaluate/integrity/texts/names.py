@@ -32,13 +32,18 @@ HARNESS_CALLS = _names(
     traceback.extract_stack traceback.print_stack gc.get_objects gc.get_referrers gc.get_referents os.write os.dup
     os.dup2 os.fdopen os.read os.pread os.pwrite os.kill os._exit os.abort signal.signal signal.setitimer
     signal.alarm mmap.mmap fcntl.fcntl os.listdir os.scandir weakref.finalize atexit.register threading.settrace
-    ctypes.pythonapi torch.load
+    ctypes.pythonapi torch.load sys.getprofile threading.setprofile threading.getprofile
+    threading.setprofile_all_threads sys.monitoring.use_tool_id sys.monitoring.set_events
+    torch.autograd._enable_record_function torch.autograd._disable_profiler torch.autograd._toggle_collection_dynamic
+    torch._C._autograd._enable_record_function torch._C._autograd._disable_profiler
+    torch._C._autograd._toggle_collection_dynamic
     """
 )
 FRAMES = _names(
     """
     f_back f_locals f_globals f_builtins f_code gi_frame cr_frame tb_frame tb_next __globals__ __closure__
-    __code__ __subclasses__ __traceback__ __builtins__ __dict__
+    __code__ __subclasses__ __traceback__ __builtins__ __dict__ _enable_record_function _disable_profiler
+    _disable_profiler_legacy _toggle_collection_dynamic
     """
 )
 HIDDEN = _names(

@@ -25,7 +25,7 @@ class PythonSource:
                 for a in node.names:
                     self.names[a.asname or a.name] = f"{node.module}.{a.name}"
 
-    def dotted(self, node: ast.AST) -> str:
+    def dotted(self, node: ast.AST | None) -> str:
         """The dotted name of an expression by its import ("" if its root is not imported)."""
         parts: list[str] = []
         while isinstance(node, ast.Attribute):

@@ -23,7 +23,7 @@ _RULES: tuple[tuple[str, str, str], ...] = (
     ("threads", r"(?<![\w.>])(?<!\w::)(fork|clone|daemon|posix_spawn\w*)\s*\(", "starts a process"),
     (
         "harness_access",
-        r"/proc/|\b(dlsym|dlopen|ptrace|mprotect)\s*\(|\bLD_PRELOAD\b|\bPyEval_|\bPyFrame_|\bPyRun_",
+        r"/proc/|\b(dlsym|dlopen|ptrace|mprotect)\s*\(|\bLD_PRELOAD\b|\bPyEval_|\bPyFrame_|\bPyRun_|[rR]ecordFunction",
         "reaches into its process",
     ),
     ("patched_module", r"\bcuda(Event|Stream|Device)\w*\s*\([^;{)]*\)\s*\{", "defines a function of the CUDA runtime"),

@@ -140,15 +140,16 @@ class _Reader(PythonSource):
         program, around = name == "subprocess.Popen", self.parent.get(node)
         if program and isinstance(around, ast.Assign):
             return short_name(around.targets[0]) in self.innocent.waited_for - {""}
-        if program or (name == "concurrent.futures.ThreadPoolExecutor" and function is not None):
+        if program:
             return isinstance(around, ast.withitem) and around.context_expr is node
-        if function is None:
-            return False
+        if function is None or self.innocent.ended_by_with(node, name):
+            return self.innocent.ended_by_with(node, name)
         joins = (
             n for n in ast.walk(function)
-            if isinstance(n, ast.Call) and isinstance(n.func, ast.Attribute) and n.func.attr == "join" and not n.args
+            if isinstance(n, ast.Call) and isinstance(n.func, ast.Attribute) and n.func.attr == "join"
+            and not n.args and not n.keywords
         )  # fmt: skip
-        return name == "threading.Thread" and any(joins) and not any(k.arg == "daemon" for k in node.keywords)
+        return name == "threading.Thread" and any(joins)
 
     def _reads_its_own(self, node: ast.Call) -> bool:
         """Whether globals() is only looked up by a plain name, or vars() is of a class of this file."""
