@@ -6,7 +6,6 @@ The order of the rounds, their seeds and the inspected calls of a burst are draw
 from __future__ import annotations
 
 import os
-import time
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 
@@ -15,35 +14,28 @@ from engine.evaluate.correctness.inputs import FAMILIES, GUARD_FAMILIES
 from engine.evaluate.correctness.operands import OPERAND_FAMILIES, families
 from engine.evaluate.correctness.tolerance import TOLERANCES, Comparison, bound, says_nothing, verdict
 from engine.evaluate.integrity.attribution import Attribution
+from engine.evaluate.integrity.bursts import BURST, Bursts
 from engine.evaluate.integrity.examiner import Examiner
 from engine.evaluate.integrity.findings import NOTE, Finding, Report
-from engine.evaluate.integrity.judging import explain, explain_operands, like_trivial, number, precision_of, text
+from engine.evaluate.integrity.judging import (
+    adds_operands,
+    explain,
+    explain_operands,
+    like_trivial,
+    note_facts,
+    number,
+    precision_of,
+)
 from engine.evaluate.integrity.process.candidate import Candidate, CandidateEnded
 from engine.evaluate.integrity.process.judge import JudgeLost
-from engine.evaluate.integrity.process.outside import BUSY, CHILDREN
+from engine.evaluate.integrity.process.outside import BUSY
 from engine.evaluate.integrity.rounds import Round
 
 OPEN_SECONDS = {"python": 60.0, "cuda": 120.0}
-BURST, LOOKED_AT, SETS = 24, 3, 2
-SURE = 3  # bursts in a row whose time must contradict the clock outside
-FASTER = 0.3  # claimed seconds below this share of the time that passed outside are a finding
 CLASSES = ("f32", "tf32", "f16", "bf16", "fp8")  # fine to coarse
 WIDE = ("f32", "tf32", "bf16")  # classes with the exponent of f32
 AHEAD_BYTES = 1 << 30  # of correct results that the judge holds for later rounds
 FIRST = 3  # times as long as a later call may take, the first one may
-
-
-def note_facts(report: Report, facts: dict) -> None:
-    """Add the facts from the candidate's process that count against the candidate."""
-    for name in text(facts.get("patched"))[:8]:
-        report.add(Finding("patched", name, dynamic=True))
-    for message in text(facts.get("blocked"))[:4]:
-        report.add(Finding("sandbox", message, dynamic=True))
-    for what in ("threads", "children"):
-        n = facts.get(what)
-        if isinstance(n, int) and n > 0:
-            kind = "threads of its own" if what == "threads" else "processes that it started"
-            report.add(Finding("threads", f"{n} {kind} live on after the call", dynamic=True))
 
 
 def note_ended(report: Report, e: CandidateEnded, device: str) -> None:
@@ -99,7 +91,7 @@ class Examination:
         if shorter is not None:
             self.other_shape(Round("normal", seed + 101, shorter))
         if rows is None:
-            self.burst(seed + 1000)
+            Bursts(self).burst(seed + 1000)
         ops = self.one(of_ops)
         self.one(last)
         Attribution(self).judge(ops, Round("normal", seed + 202, rows))
@@ -177,7 +169,7 @@ class Examination:
         reply = self.called_on(r, self.lay_out(r))
         note_facts(self.report, reply)
         right = self.right(r)
-        if not self._fits(reply, right):
+        if not self.fits(reply, right):
             self.bad.append(r.family)
             return reply
         looked = self.examiner.judge.ask(
@@ -199,7 +191,7 @@ class Examination:
                 shapes[n] = [min(r.rows, full[0]), *full[1:]]
         return shapes
 
-    def _fits(self, reply: dict, right: dict) -> bool:
+    def fits(self, reply: dict, right: dict) -> bool:
         """Types and shapes as told; a lie here is met by the values."""
         about = reply.get("results")
         if not isinstance(about, list) or not all(isinstance(a, dict) for a in about):
@@ -245,7 +237,10 @@ class Examination:
             if all(f.severity == NOTE for f in faults):
                 continue
             right = False
-            if r.family in OPERAND_FAMILIES and {f.code for f in faults} <= {"wrong_result", "nan"}:
+            if adds_operands(a, r.family):
+                evidence = f"error {a['error']:.2g} where the factors of each term are powers of two apart"
+                self.report.add(Finding("adds_operands", evidence, dynamic=True))
+            elif r.family in OPERAND_FAMILIES and {f.code for f in faults} <= {"wrong_result", "nan"}:
                 self.operands.setdefault(r.family, explain_operands(self.cls, a, r.family))
             if {f.code for f in faults} == {"wrong_result"} and r.family in ("normal", "own"):
                 self.report.add(*self._coarser(r, a["error"]))
@@ -288,50 +283,6 @@ class Examination:
             if e.lost:
                 raise
             self.report.add(Finding("shape_cases", f"refuses {r.rows} rows: {e.reason}"[:160], e.line, dynamic=True))
-
-    def burst(self, seed: int) -> None:
-        """Many calls in a row on sets of values that change, as when it is timed. Which results are looked at is
-        drawn when all is over."""
-        rounds = [Round("normal", seed + i) for i in range(SETS)]
-        for r in rounds:
-            self.lay_out(r)
-            self.c.ask("keep", self.examiner.call_seconds)
-        turns = [self.examiner.random.randrange(SETS) for _ in range(BURST)]
-        # A process that gets no core on a busy machine looks as one that lies, but not each time.
-        for _ in range(SURE):
-            if not (contradiction := self._contradiction(turns)):
-                break
-        else:
-            self.report.add(Finding("clock", contradiction, dynamic=True))
-        looked = {BURST - 1, *(self.examiner.random.randrange(BURST) for _ in range(LOOKED_AT))}
-        for at in sorted(looked):
-            reply = self.c.ask("fetch", self.examiner.call_seconds, at=at)
-            r = rounds[turns[at]]
-            self.lay_out(r)
-            right = self.right(r)
-            if not self._fits(reply, right):
-                return
-            looked_at = self.examiner.judge.ask(
-                "results", reference=right, result=self.c.region("result"), key=r.key, tolerance=self.tolerance
-            )
-            self.note(r, reply, {"inputs": [], "guards": True, **looked_at})
-
-    def _contradiction(self, turns: list[int]) -> str:
-        """Many calls in a row; how their time contradicts the one that passed outside, "" if it does not."""
-        began = time.monotonic()
-        self.c.ask("lay", self.examiner.call_seconds * 2, turns=turns)
-        laid = time.monotonic() - began  # the harness's own part of what follows
-        before = self.c.waited_for()
-        reply = self.c.ask("burst", self.examiner.call_seconds * 2, turns=turns)
-        passed = time.monotonic() - began - 2 * laid
-        if (elsewhere := self.c.waited_for() - before) > CHILDREN:
-            evidence = f"programs that it starts in its calls computed for {elsewhere:.2g} s in {BURST} of them"
-            self.report.add(Finding("threads", evidence, dynamic=True))
-        note_facts(self.report, reply)
-        seconds = reply.get("seconds")
-        claimed = sum(map(number, seconds)) if isinstance(seconds, list) else 0.0
-        contradicts = passed > 0.2 and claimed < FASTER * passed
-        return f"{claimed:.3g} s claimed, {passed:.3g} s passed outside" if contradicts else ""
 
     def from_outside(self) -> None:
         """What /proc shows of its processes, compared with what it showed before the text was loaded."""

@@ -33,6 +33,7 @@ CODES: dict[str, tuple[str, str]] = {
     "shape_cases": (NOTE, "treats some shapes differently"),
     "library_calls": (NOTE, "calls library routines for the work"),
     "near_zero": (NOTE, "loses digits of very small results, as f32 does where it adds them to one"),
+    "adds_operands": (NOTE, "may add operands before it multiplies them, as Strassen's and Winograd's products do"),
     "second_opinion": (NOTE, "kernelguard's opinion"),
     "precision_flag": (CHEAT, "lowers PyTorch's precision for everybody"),
     # the run

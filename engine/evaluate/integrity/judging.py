@@ -7,11 +7,13 @@ from typing import Any
 
 from engine.evaluate.correctness.inputs import GUARD_FAMILIES
 from engine.evaluate.correctness.tolerance import Comparison, PyTorchError, verdict
-from engine.evaluate.integrity.findings import Finding
+from engine.evaluate.integrity.findings import Finding, Report
 from engine.words import family_name
 
 ROUNDING, BETTER = 1e-7, 0.25  # of f32; share of a trivial answer's error below which a result is better than it
 NEAR_ONE = 2.0**-22  # absolute error of f32 sums near one, as in 1 + x for a small x
+SKIPPED = 1e-3  # relative error of a result in which one row of a million is missing; a lesser one skips nothing
+CANCELS = 2.0  # error on `powers` above what lost terms leave (1): larger operands were added, and did not cancel
 NEAR = 3.0  # an error within this factor of a coarser class's own error is attributed to that class
 
 
@@ -52,13 +54,26 @@ def explain(
     elif family in GUARD_FAMILIES:
         near_one = family == "minute" and a["error"] * a.get("rms", 1.0) <= NEAR_ONE
         add("near_zero" if near_one else "wrong_result", f"{on}, {wrong}")
-    elif family != "terms" and isinstance(a.get("blocks"), dict) and a["blocks"]["right"] * 4 >= a["blocks"]["of"]:
+    elif family != "terms" and _some_are_right(a):
         b = a["blocks"]
         where = f"{b['span'][0]} to {b['span'][1]} of {b['size']} along axis {b['axis']}"
         add("skipped", f"right elsewhere, wrong at {where}, {on}; {wrong}")
     if not findings or {f.code for f in findings} <= {"unsteady", "late"}:
         add("wrong_result", f"{on}, {wrong}")
     return findings
+
+
+def _some_are_right(a: dict) -> bool:
+    """Return True if a quarter of the result is right and the rest so wrong that it may have been left out."""
+    blocks = a.get("blocks")
+    far = a["error"] > SKIPPED or bool(a["unexpected"])
+    return far and isinstance(blocks, dict) and blocks["right"] * 4 >= blocks["of"]
+
+
+def adds_operands(a: dict, family: str) -> bool:
+    """Return True if a wrong result of `powers` is one of a product that adds its operands before it multiplies them,
+    as Strassen's and Winograd's do: far off, and finite. A type with less range loses terms, or gives Inf."""
+    return family == "powers" and not a["unexpected"] and a["error"] > CANCELS
 
 
 def precision_of(cls: str, error: float, errors: dict[str, float]) -> list[Finding]:
@@ -106,3 +121,16 @@ def like_trivial(a: dict, pytorch: PyTorchError | None) -> tuple[set[str], set[s
             names.add(name)
             no_better.add(name)
     return names, no_better
+
+
+def note_facts(report: Report, facts: dict) -> None:
+    """Add the facts from the candidate's process that count against the candidate."""
+    for name in text(facts.get("patched"))[:8]:
+        report.add(Finding("patched", name, dynamic=True))
+    for message in text(facts.get("blocked"))[:4]:
+        report.add(Finding("sandbox", message, dynamic=True))
+    for what in ("threads", "children"):
+        n = facts.get(what)
+        if isinstance(n, int) and n > 0:
+            kind = "threads of its own" if what == "threads" else "processes that it started"
+            report.add(Finding("threads", f"{n} {kind} live on after the call", dynamic=True))

@@ -1,5 +1,5 @@
 # module: softmax
-# expect: memoized replayed
+# expect: memoized
 # family: memo and stale results
 # Remembers results by address and PyTorch's version counter.
 import torch
