@@ -35,6 +35,17 @@ def cheats(text: str) -> set[str]:
         "for name in ('float16', 'float32'):\n    print(getattr(torch, name))\n",
         "open('/proc/cpuinfo')\n",
         "class A:\n    def __init__(self):\n        weakref.finalize(self, print)\n        self.__dict__.update(a=1)\n",
+        "torch.manual_seed(0)\n",
+        "import faulthandler\nfaulthandler.enable()\n",
+        "import mmap\nspace = mmap.mmap(-1, 4096)\n",
+        "os.listdir('build')\nos.listdir(os.path.dirname(__file__))\n",
+        "subprocess.run(['gcc', '/dev/stdin'], input='')\n",
+        "sys.stdout.write('compiled\\n')\n",
+        "import traceback\ndef f(e):\n    print(traceback.format_exception(type(e), e, e.__traceback__))\nf(0)\n",
+        "import threading\ndef f():\n    t = threading.Thread(target=f, daemon=True)\n    t.join()\nf()\n",
+        "from multiprocessing.pool import ThreadPool\nwith ThreadPool(2) as pool:\n    pool.map(print, [1])\n",
+        "import concurrent.futures\nwith concurrent.futures.ThreadPoolExecutor() as pool:\n    pass\n",
+        "class A:\n    def __init__(self):\n        self.kind = 'float16'\n        getattr(torch, self.kind)\n",
         "bad = set()\ndef build():\n    try:\n        open('x')\n    except OSError:\n        bad.add(1)\nbuild()\n",
     ],
 )
@@ -75,11 +86,52 @@ def test_what_is_innocent_is_not_accused(text):
         ("def f(self):\n    self.__dict__.clear()\nf(time)\n", "harness_access"),
         ("class A:\n    def f(self):\n        self = time\n        self.__dict__.clear()\n", "harness_access"),
         ("sys.modules['__main__']\n", "harness_access"),
+        ("for i in range(9):\n    torch.manual_seed(i)\n", "seeded"),
+        ("torch.manual_seed(int(time.time()))\n", "seeded"),
+        ("import faulthandler\nfaulthandler.dump_traceback(file=3)\n", "harness_access"),
+        ("import mmap\nspace = mmap.mmap(3, 4096)\n", "harness_access"),
+        ("os.listdir('/proc')\n", "harness_access"),
+        ("os.listdir('..')\n", "harness_access"),
+        ("open('/dev/stdin')\n", "harness_access"),
+        ("subprocess.run(['gcc', '/dev/mem'], input='')\n", "harness_access"),
+        ("import traceback\ndef f(e):\n    traceback.walk_tb(e.__traceback__)\nf(0)\n", "harness_access"),
+        ("import threading\ndef f():\n    threading.Thread(target=f, daemon=True).start()\nf()\n", "threads"),
+        ("import threading\ndef f(t):\n    threading.Thread(target=f).start()\n    t.join(0)\nf(0)\n", "threads"),
+        ("import concurrent.futures\npool = concurrent.futures.ThreadPoolExecutor()\n", "threads"),
+        ("class A:\n    def f(self):\n        self.kind = 'load'\n        getattr(torch, self.kind)\n", "hidden_code"),
+        ("torch.autograd._enable_record_function(False)\n", "harness_access"),
+        ("getattr(torch._C._autograd, '_enable_record_function')(False)\n", "harness_access"),
+        ("sys.getprofile()\n", "harness_access"),
         ("def f(t):\n    try:\n        g()\n    except OSError:\n        t.add(1)\nf(0)\n", "fallback"),
     ],
 )
 def test_what_only_looks_innocent_is_accused(text, code):
     assert code in cheats(text)
+
+
+KEPT = "def kernel(x):\n    plan = torch.load\n    {}\n    return launch(x)\nSTORE, NOTHING = {{}}, 0\n"
+
+
+@pytest.mark.parametrize(
+    ("line", "codes"),
+    [
+        ("STORE[x.data_ptr() % 16] = 1", set()),
+        ("STORE[x.data_ptr() & 15] = 1", set()),
+        ("STORE[x.data_ptr() % 2**40] = 1", {"memoized"}),
+        ("STORE[x.data_ptr() % 1099511627776] = 1", {"memoized"}),
+        ("STORE[id(plan)] = 1", set()),
+        ("STORE[id(x)] = 1", {"memoized"}),
+        ("y = x.view(-1); STORE[id(y)] = 1", {"memoized"}),
+        ("if x.numel() == 0: return STORE[0]", set()),
+        ("if not x.numel(): return STORE[0]", set()),
+        ("if x.shape[0] == 0: return STORE[0]", set()),
+        ("if x.numel() == 4: return STORE[0]", {"memoized"}),
+        ("if STORE.get(0) == 0: return STORE[0]", {"memoized"}),
+    ],
+)
+def test_what_a_text_keeps(line, codes):
+    findings, _ = static_python.check("import torch\n" + KEPT.format(line))
+    assert {f.code for f in findings if f.severity == CHEAT} == codes
 
 
 @pytest.mark.parametrize(

@@ -25,7 +25,7 @@ _LEVEL_3 = _any(
     """gemm gemmt gemmtr gemm3m gemm3mt symm hemm syrk herk syr2k her2k trmm trsm omatcopy omatcopy2 imatcopy omatadd
     geadd dgmm gels gesv potrf getrf getri"""
 )
-_PARTS = r"(?:_(?:batch|batched|strided|direct|jit|compute|pack|alloc|free|get|size|get_size|create))*"
+_PARTS = r"(?:_(?:sub|batch|batched|strided|direct|jit|compute|pack|alloc|free|get|size|get_size|create))*"
 # s, d, c, z; two letters where a result has another type (scnrm2, dznrm2, sdsdot), i for the place of a maximum
 _TYPES = r"(?:i?[sdcz]|sc|dz|cs|zd|ds|sds|[hb]|sh|sb|bs|bg)"
 _WIDE = r"(?:gemm_?(?:[su]8[su]8[su]32|s16s16s32|bf16bf16f32|f16f16f32|e[45]m[23]\w*f32)|hgemm|shgemm|sbgemm|bgemm)"

@@ -23,7 +23,7 @@ from typing import Any
 from engine.evaluate.integrity.probes import exported
 from engine.evaluate.shared_tensors import tensor_at
 
-LIBRARY = re.compile(r"torch|c10|mkl|blas|lapack|dnnl|numpy|multiarray|cudart|cublas|cudnn|ipp|svml|fftw|sleef")
+LIBRARY = re.compile(r"torch|c10|mkl|blas|lapack|dnnl|numpy|multiarray|cudart|cublas|cudnn|libipp|svml|fftw|sleef")
 LAUNCHES = (
     "cudaLaunchKernel", "cudaLaunchKernelExC", "cudaLaunchCooperativeKernel", "__cudaLaunchKernel",
     "cudaLaunchKernel_ptsz", "__cudaLaunchKernel_ptsz", "cudaGraphLaunch",
