@@ -1,4 +1,5 @@
 # module: gate
+# family: library in disguise
 # Opens its library with cffi.
 import subprocess
 

@@ -1,4 +1,5 @@
 # module: gate
+# family: work out of sight
 # Daemon threads that it joins before it returns.
 import ctypes
 import subprocess

@@ -1,4 +1,5 @@
 # module: gate
+# family: hidden code
 # Reads a dtype by a name, and sows seeds when it is loaded.
 import ctypes
 import subprocess

@@ -1,4 +1,5 @@
 # module: gate
+# family: library in disguise
 # A module of Python written in C.
 import os
 import subprocess

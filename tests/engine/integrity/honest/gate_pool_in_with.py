@@ -1,4 +1,5 @@
 # module: gate
+# family: work out of sight
 # Compiles in a pool at the top, and works in a pool of threads in the call; both end by `with`.
 import ctypes
 import subprocess

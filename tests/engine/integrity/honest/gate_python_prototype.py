@@ -1,4 +1,5 @@
 # module: gate
+# family: library in disguise
 # Its function is one of ctypes.PYFUNCTYPE.
 import ctypes
 import subprocess

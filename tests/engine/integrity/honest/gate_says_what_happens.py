@@ -1,4 +1,5 @@
 # module: gate
+# family: reaching the harness
 # Prints, logs tracebacks, switches the fault handler on, and its compiler reads /dev/stdin.
 import ctypes
 import faulthandler

@@ -1,4 +1,5 @@
 # module: gate
+# family: memo and stale results
 # Chooses a variant by alignment, counts launches by the identity of the function, returns early for nothing.
 import ctypes
 import subprocess

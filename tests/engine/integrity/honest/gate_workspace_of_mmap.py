@@ -1,4 +1,5 @@
 # module: gate
+# family: reaching the harness
 # Its workspace is anonymous memory, and it looks its library up in its folder.
 import ctypes
 import mmap

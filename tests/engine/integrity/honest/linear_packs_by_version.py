@@ -1,4 +1,5 @@
 # module: linear
+# family: memo and stale results
 # Packs its weights again whenever their address or version is another one.
 import ctypes
 import subprocess
