@@ -10,10 +10,17 @@ from engine.evaluate.integrity.process.candidate import Candidate
 from engine.evaluate.integrity.verify import Verifier
 from tests.engine.integrity import zoo
 
-KERNEL = "import torch\n\n\ndef kernel(x):\n    return torch.exp(x - torch.logsumexp(x, -1, keepdim=True))\n"
+KERNEL = """import torch
 
 
-@pytest.mark.parametrize(("late", "asked", "lies"), [(1, 2, False), (2, 3, False), (99, 3, True)])
+def kernel(x):
+    e = torch.exp(x - x.amax(-1, keepdim=True))
+    return e / e.sum(-1, keepdim=True)
+"""
+
+
+# After a burst whose time fits, two more are looked at: these are small.
+@pytest.mark.parametrize(("late", "asked", "lies"), [(1, 4, False), (2, 5, False), (99, 3, True)])
 def test_only_bursts_that_all_contradict_the_clock_are_a_lie(late, asked, lies, monkeypatch, full_sandbox):
     real, bursts = Candidate.ask, []
 

@@ -24,7 +24,7 @@ from engine.evaluate.integrity.process import own_builds
 from engine.evaluate.integrity.process.entries import LAUNCHES, Arguments, Entries, read_tables
 from engine.evaluate.integrity.process.loading import Loaded, load_cuda, load_python
 from engine.evaluate.integrity.process.timed_calls import TimedCalls
-from engine.evaluate.integrity.process.tracing import Snapshot, children, settle_handlers
+from engine.evaluate.integrity.process.tracing import Snapshot, children, late_threads, settle_handlers
 from engine.evaluate.shared_memory import Block, NotShared
 from engine.evaluate.shared_tensors import Slot, tensor_at
 from engine.sandbox.watch import Watch
@@ -364,7 +364,7 @@ class Held:
     def facts(self) -> dict:
         return {
             "patched": self.snapshot.changed() + results.shadowed(self.tensors),
-            "threads": max(0, threading.active_count() - self.threads),
+            "threads": late_threads(self.threads),
             "children": children(),
             "blocked": [b.reason for b in _watch.seen] if _watch else [],
         }

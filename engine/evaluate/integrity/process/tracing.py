@@ -11,11 +11,18 @@ import hashlib
 import importlib
 import os
 import signal
+import threading
+import time
 from typing import Any
 
 from engine.evaluate.integrity.process.entries import Code
 from engine.evaluate.integrity.process.outside import FAULTS
 
+# Seconds in which threads that have nothing to do may still end: of one call, and of all.
+ENDING, ENDING_IN_ALL = 0.5, 3.0
+IDLE = 0.0015  # seconds of a core: to wait and end takes a thread 0.2 ms, more on a busy machine
+
+_patience = ENDING_IN_ALL
 _LIBC = ctypes.CDLL(None)
 
 OPERATORS = (
@@ -162,3 +169,24 @@ def children() -> int:
             return len(f.read().split())
     except OSError:
         return 0
+
+
+def late_threads(before: int) -> int:
+    """Threads of Python beyond `before` that live on after a call. Those of a pool that has just been ended do so for
+    some milliseconds, without any work; work that goes on counts, also if it ends meanwhile."""
+    global _patience
+    late, worked = threading.active_count() - before, _by_others()
+    if late <= 0:
+        return 0
+    began = time.monotonic()
+    until = began + min(ENDING, _patience)
+    while threading.active_count() > before and time.monotonic() < until:
+        time.sleep(0.002)
+    _patience -= time.monotonic() - began
+    left = max(0, threading.active_count() - before)
+    return late if _by_others() - worked > IDLE else left
+
+
+def _by_others() -> float:
+    """Seconds that the other threads of this process have computed."""
+    return time.process_time() - time.thread_time()

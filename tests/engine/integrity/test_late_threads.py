@@ -1,0 +1,42 @@
+"""A thread that lives on after a call counts, unless it only ends, as those of a pool do that was just ended."""
+
+import json
+import subprocess
+import sys
+
+import pytest
+
+pytest.importorskip("torch")
+
+# In a process of its own: threads of others would compute beside.
+SCRIPT = """
+import json, threading, time
+from engine.evaluate.integrity.process.tracing import late_threads
+
+before, seen = threading.active_count(), {}
+seen["none"] = late_threads(before)
+
+def ending():
+    threading.Thread(target=time.sleep, args=(0.02,), daemon=True).start()
+    return late_threads(before)
+
+seen["ends"] = min(ending() for _ in range(5))  # on a busy machine a thread may compute a little more
+
+def work():
+    until = time.thread_time() + 0.02
+    while time.thread_time() < until:
+        pass
+
+threading.Thread(target=work, daemon=True).start()
+seen["works"] = late_threads(before)
+waits = threading.Event()
+thread = threading.Thread(target=waits.wait, daemon=True)
+thread.start()
+seen["stays"] = late_threads(before)
+print(json.dumps(seen))
+"""
+
+
+def test_what_works_or_stays_counts_and_what_only_ends_does_not():
+    done = subprocess.run([sys.executable, "-c", SCRIPT], capture_output=True, text=True, timeout=120, check=True)
+    assert json.loads(done.stdout) == {"none": 0, "ends": 0, "works": 1, "stays": 1}
