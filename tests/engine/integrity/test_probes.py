@@ -100,7 +100,7 @@ def test_a_function_that_is_left_out_returns_what_it_returned_before():
 def test_calls_of_a_library_count_and_its_own_do_not():
     ((inside, outside, name, whole),) = printed(CALLS)
     assert not [n for n in inside if "libtorch" in n], inside
-    assert any(n.startswith(name) for n in outside), outside
+    assert any(n.startswith(name.rstrip("_")) for n in outside), outside  # one function may have two names
     assert whole
 
 
