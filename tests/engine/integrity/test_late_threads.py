@@ -27,8 +27,10 @@ def work():
     while time.thread_time() < until:
         pass
 
-threading.Thread(target=work, daemon=True).start()
+worker = threading.Thread(target=work, daemon=True)
+worker.start()
 seen["works"] = late_threads(before)
+worker.join()
 waits = threading.Event()
 thread = threading.Thread(target=waits.wait, daemon=True)
 thread.start()
