@@ -125,9 +125,7 @@ class CuteBuilder:
         # stopped may end, and take its file with it, after the next one of the same program has begun.
         key = module_key(source)
         aside = self.cache.folder("modules") / f"{key}_{os.getpid()}_{id(self)}.py"
-        partial = aside.with_suffix(f".{os.getpid()}.{id(self)}")
-        partial.write_text(source.text)
-        os.replace(partial, aside)
+        aside.write_text(source.text)
         try:
             shared = share is not None and self._shared(aside, seconds or SECONDS, cancelled, share)
             reply = self._asked({"op": "build", "path": str(aside)}, seconds or limit(source), cancelled)
