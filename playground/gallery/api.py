@@ -185,7 +185,7 @@ def kernelbenches(request: HttpRequest):
         raise Refused(404, "No results are committed here.", "Run `python -m engine bench FOLDER` on a GPU.")
     return {
         "problems": [row["problem"] for row in results["rows"]], "classes": [results["cls"]],
-        "about": kernelbench.about(results), "data": static("data/kernelbench.json"),
+        "about": suite.measured(results), "data": static("data/kernelbench.json"),
     }  # fmt: skip
 
 

@@ -23,13 +23,6 @@ def published() -> dict[str, Any] | None:
     return json.loads(PUBLISHED.read_text(encoding="utf-8")) if PUBLISHED.exists() else None
 
 
-def about(results: dict[str, Any]) -> str:
-    """Where and how it was measured, in a sentence."""
-    many = "one" if results["gpus"] == 1 else str(results["gpus"])
-    machine = f"{many} {results['gpu']} (driver {results['driver']}, PyTorch {results['torch']})"
-    return f"Measured on {machine} on {results['date']} by {results['command']}"
-
-
 def problem(name: str) -> Problem | None:
     """The page of a problem; None if the results have no such problem."""
     results = published()
@@ -37,4 +30,4 @@ def problem(name: str) -> Problem | None:
     return suite.shown(results, row, results["cls"], (results["cls"],), "") if row else None
 
 
-__all__ = ["about", "problem", "published"]
+__all__ = ["problem", "published"]

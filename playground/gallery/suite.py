@@ -73,11 +73,18 @@ def summary(cls: str) -> dict[str, Any] | None:
         return None
     classes = results["classes"]
     chosen = cls if cls in classes else next(iter(classes))
-    machine = f"one {results['gpu']} (driver {results['driver']}, PyTorch {results['torch']})"
     return {
         "classes": [(name, class_name(name)) for name in classes], "cls": chosen, "words": classes[chosen]["words"],
-        "about": f"Measured on {machine} on {results['date']} by {results['command']}",
+        "about": measured(results),
     }  # fmt: skip
+
+
+def measured(results: dict[str, Any]) -> str:
+    """Where and how published results were measured, in a sentence without its full stop."""
+    many = results.get("gpus", 1)
+    gpus = f"{'one' if many == 1 else many} {results['gpu']}"
+    machine = f"{gpus} (driver {results['driver']}, PyTorch {results['torch']})"
+    return f"Measured on {machine} on {results['date']} by {results['command']}"
 
 
 def problem(name: str, cls: str = "") -> Problem | None:

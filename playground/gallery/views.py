@@ -69,7 +69,7 @@ def problem(request: HttpRequest, name: str) -> HttpResponse:
 def kernelbench(request: HttpRequest) -> HttpResponse:
     """The results on KernelBench as a table."""
     results = kernelbenches.published()
-    context = {"results": results, "about": kernelbenches.about(results)} if results else {}
+    context = {"results": results, "about": suite.measured(results)} if results else {}
     return render(request, "kernelbench.html", context)
 
 

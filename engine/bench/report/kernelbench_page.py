@@ -15,6 +15,7 @@ from typing import Any
 from engine.bench.report import kernelbench
 from engine.bench.report.charts import fast_p
 from engine.bench.report.kernelbench import Case
+from engine.bench.report.page import level, short, times
 from engine.bench.report.table import NAMES, Line, line
 from engine.suite.folder import natural
 
@@ -43,13 +44,13 @@ def page(results: dict[str, Any], name: str) -> dict[str, Any]:
     about, problems = results["about"], results["problems"]
     cls = about["sessions"]["classes"][0]
     cases = kernelbench.report(results, cls)
+    levels = cases["levels"]
     names = sorted(problems, key=natural)
     lines = [line(one, problems[one], cls) for one in names]
-    levels = cases["levels"]
     return {
         "from": name, **{k: about[k] for k in ("gpu", "gpus", "driver", "date", "torch")},
         "command": results["command"], "ways": NAMES, "cls": cls, "words": words(levels.get("all"), len(names)),
-        "levels": {"head": LEVELS, "rows": [_level(level, s) for level, s in levels.items()]},
+        "levels": {"head": LEVELS, "rows": [_level(*item) for item in levels.items()]},
         "head": HEAD, "fast_p": fast_p(lines, cls).to_json(),
         "rows": [
             _row(x, Case(**c), n, problems[x.module])
@@ -80,38 +81,29 @@ def _itself(s: dict[str, Any]) -> int:
 
 def _level(name: str, s: dict[str, Any]) -> list[str]:
     every = s["means"]["every problem"]
-    over = [_times(every["result"][n]["mean"]) for n in OVER]
-    return [name, str(s["problems"]), str(s["ours"]), *over, _times(every["ours"]["compile"]["mean"]), str(_itself(s))]
+    over = [times(every["result"][n]["mean"]) for n in OVER]
+    return [name, str(s["problems"]), str(s["ours"]), *over, times(every["ours"]["compile"]["mean"]), str(_itself(s))]
 
 
 def _row(x: Line, c: Case, place: int, row: dict[str, Any]) -> dict[str, Any]:
-    level, over, against = int(x.pid[1]) if x.pid[1:2].isdecimal() else None, x.over.get("eager"), c.against
+    over, against = x.over.get("eager"), c.against
     compiled, stays = x.over.get("compile"), ", ".join(f"{op} ×{n}" if n > 1 else op for op, n in c.stays.items())
     share, ms = 1 / c.gap if c.gap else None, x.trial["ms"] if x.trial else None
     outcome = c.cause or (f"PyTorch computes {stays}" if stays else "one program")
-    rival = f"{_times(against)} ({NAMES[x.rival]})" if x.rival and against else ""
+    rival = f"{times(against)} ({NAMES[x.rival]})" if x.rival and against else ""
     cells = [
-        x.module.partition("/")[2] or x.module, x.pid, f"{ms:.4f}" if ms else "", _times(over), _times(compiled), rival,
+        x.module.partition("/")[2] or x.module, x.pid, f"{ms:.4f}" if ms else "", times(over), times(compiled), rival,
         f"{share:.0%}" if share and ms else "", str(len(row["trials"])), outcome[:160],
     ]  # fmt: skip
     values = [
-        cells[0], place, ms, _short(over), _short(compiled), _short(against), _short(share) if ms else None,
-        len(row["trials"]), outcome[:160],
+        cells[0], place, ms, over, compiled, against, share if ms else None, len(row["trials"]), cells[-1],
     ]  # fmt: skip
     result = "none" if ms is None else "faster" if against is not None and against >= 1 else "slower"
     number = x.trial["number"] if x.trial else None
     return {
-        "problem": x.module, "level": level, "result": result, "number": number, "cells": cells,
-        "values": values, "sha256": row["sha256"],
+        "problem": x.module, "level": level(x.pid), "result": result, "number": number, "cells": cells,
+        "values": [short(v) for v in values], "sha256": row["sha256"],
     }  # fmt: skip
-
-
-def _times(value: float | None) -> str:
-    return "" if value is None else f"{value:.2f}×"
-
-
-def _short(value: float | None) -> float | None:
-    return None if value is None else float(f"{value:.6g}")
 
 
 def main() -> int:

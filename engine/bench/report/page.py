@@ -47,28 +47,32 @@ def won_otherwise(s: dict, cls: str) -> list[str]:
 
 
 def _row(x: Line, cls: str, place: int) -> dict[str, Any]:
-    level = int(x.pid[1]) if x.pid[1:2].isdecimal() else None
-    row: dict[str, Any] = {"problem": x.module, "level": level}
+    row: dict[str, Any] = {"problem": x.module, "level": level(x.pid)}
     over, trials = x.over.get("eager"), x.trials
     if x.trial is None:
         verdict = f"no program: {x.why[:160]}"
-        cells = [x.module, x.pid, "", _times(over), "", "", "", str(trials), verdict]
+        cells = [x.module, x.pid, "", times(over), "", "", "", str(trials), verdict]
         values = [x.module, place, None, over, None, None, None, trials, verdict]
         return row | {"result": "none", "number": None, "cells": cells, "values": values}
     t = x.trial
     verdict = ", ".join([*notes(x), *([f"{t['by']} products"] if t["by"] != cls else [])])
     cells = [
-        x.module, x.pid, f"{t['ms']:.4f}", _times(over), f"{_times(x.against)} ({NAMES[x.rival]})" if x.rival else "",
+        x.module, x.pid, f"{t['ms']:.4f}", times(over), f"{times(x.against)} ({NAMES[x.rival]})" if x.rival else "",
         f"{1 / t['gap']:.0%}", f"{t['error']:.1e}", str(trials), verdict,
     ]  # fmt: skip
     values = [x.module, place, t["ms"], over, x.against, 1 / t["gap"], t["error"], trials, verdict]
     result = "faster" if x.against is not None and x.against >= 1 else "slower"
-    return row | {"result": result, "number": t["number"], "cells": cells, "values": [_short(v) for v in values]}
+    return row | {"result": result, "number": t["number"], "cells": cells, "values": [short(v) for v in values]}
 
 
-def _times(value: float | None) -> str:
+def level(pid: str) -> int | None:
+    """The level in a problem's id, such as L1/55."""
+    return int(pid[1]) if pid[1:2].isdecimal() else None
+
+
+def times(value: float | None) -> str:
     return "" if value is None else f"{value:.2f}×"
 
 
-def _short(value: Any) -> Any:
+def short(value: Any) -> Any:
     return float(f"{value:.6g}") if isinstance(value, float) else value

@@ -31,7 +31,7 @@ export class Table {
     this.none = h("p", { class: "empty small", hidden: true }, "No problem fits the filter. ",
       h("button", { type: "button", class: "button", onclick: () => this.clear() }, "Clear the filter"));
     $("suite-table").replaceChildren(
-      h("table", {}, h("caption", { class: "sr" }, "Problems of the suite"),
+      h("table", {}, h("caption", { class: "sr" }, "Problems of the benchmark"),
         h("thead", {}, h("tr", {}, this.heads[0], h("th", { scope: "col", class: "plain" }, second),
           this.heads.slice(1))), this.body), this.none);
     for (const [name, id] of Object.entries(FILTERS)) bind($(id), name, () => this.draw());
