@@ -1,4 +1,4 @@
-"""A thread that lives on after a call counts, unless it only ends, as those of a pool do that was just ended."""
+"""Threads that live on after calls count, unless they only end, as those of a pool do that was just ended."""
 
 import json
 import subprocess
@@ -20,17 +20,21 @@ def ending():
     threading.Thread(target=time.sleep, args=(0.02,), daemon=True).start()
     return late_threads(before)
 
-seen["ends"] = min(ending() for _ in range(5))  # on a busy machine a thread may compute a little more
+seen["ends"] = ending()
 
 def work():
     until = time.thread_time() + 0.2
     while time.thread_time() < until:
         pass
 
-worker = threading.Thread(target=work, daemon=True)
-worker.start()
-seen["works"] = late_threads(before)
-worker.join()
+def working():
+    worker = threading.Thread(target=work, daemon=True)
+    worker.start()
+    late = late_threads(before)
+    worker.join()
+    return late
+
+seen["works"] = [working() for _ in range(4)][-1]
 waits = threading.Event()
 thread = threading.Thread(target=waits.wait, daemon=True)
 thread.start()
@@ -40,5 +44,6 @@ print(json.dumps(seen))
 
 
 def test_what_works_or_stays_counts_and_what_only_ends_does_not():
+    # One that ends may compute a little more on a busy machine: a single sighting counts for nobody.
     done = subprocess.run([sys.executable, "-c", SCRIPT], capture_output=True, text=True, timeout=120, check=True)
     assert json.loads(done.stdout) == {"none": 0, "ends": 0, "works": 1, "stays": 1}

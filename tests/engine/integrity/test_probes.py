@@ -1,8 +1,10 @@
 """What a candidate's process observes of its calls, and how it proves that it did: each part by itself."""
 
 import json
+import os
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -10,6 +12,8 @@ pytest.importorskip("torch")
 
 from engine.evaluate.integrity.judging import adds_operands, explain
 from engine.evaluate.integrity.probes.library_names import WORK
+
+ROOT = Path(__file__).resolve().parents[3]
 
 # In processes of their own: they replace functions for good.
 RECORD = """
@@ -77,13 +81,22 @@ print(json.dumps([inside, list(entries.counts), name, bool(torch.equal(a @ a, be
 """
 
 
-def printed(program: str) -> list:
-    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=300)
+@pytest.fixture
+def printed(tmp_path):
+    """The rows that a program prints. As a candidate's does, its folder holds nothing: libraries in it would be taken
+    for the candidate's own builds."""
+    env = {**os.environ, "PYTHONPATH": str(ROOT)}
+    return lambda program: _printed(program, {"cwd": tmp_path, "env": env})
+
+
+def _printed(program: str, where: dict) -> list:
+    command = [sys.executable, "-c", program]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=300, **where)
     assert done.returncode == 0, done.stderr[-2000:]
     return [json.loads(line) for line in done.stdout.splitlines() if line.startswith("[")]
 
 
-def test_a_record_shows_that_it_was_switched_off():
+def test_a_record_shows_that_it_was_switched_off(printed):
     rows = {(device, call): (off, seen) for device, call, off, seen in printed(RECORD)}
     assert len(rows) == 10
     for (device, call), (off, seen) in rows.items():
@@ -92,12 +105,12 @@ def test_a_record_shows_that_it_was_switched_off():
             assert seen, (device, call)  # what switches it off did nothing
 
 
-def test_a_function_that_is_left_out_returns_what_it_returned_before():
+def test_a_function_that_is_left_out_returns_what_it_returned_before(printed):
     (row,) = printed(LEFT_OUT)
     assert row == [[7, 65, 0.5, 4], [7, 65, 0.5, 4], 0, True, 7]
 
 
-def test_calls_of_a_library_count_and_its_own_do_not():
+def test_calls_of_a_library_count_and_its_own_do_not(printed):
     ((inside, outside, name, whole),) = printed(CALLS)
     assert not [n for n in inside if "libtorch" in n], inside
     assert any(n.startswith(name.rstrip("_")) for n in outside), outside  # one function may have two names

@@ -22,7 +22,10 @@ from engine.evaluate.integrity.process.outside import FAULTS
 ENDING, ENDING_IN_ALL = 0.5, 3.0
 IDLE = 0.0015  # seconds of a core: to wait and end takes a thread 0.2 ms, more on a busy machine
 
+BY_CHANCE = 2  # calls after which threads may be late because the machine is busy
+
 _patience = ENDING_IN_ALL
+_sightings = 0
 _LIBC = ctypes.CDLL(None)
 
 OPERATORS = (
@@ -173,8 +176,9 @@ def children() -> int:
 
 def late_threads(before: int) -> int:
     """Threads of Python beyond `before` that live on after a call. Those of a pool that has just been ended do so for
-    some milliseconds, without any work; work that goes on counts, also if it ends meanwhile."""
-    global _patience
+    some milliseconds, without any work; work that goes on counts, also if it ends meanwhile. On a busy machine both
+    take longer now and then, so the first sightings do not count: who works out of sight does it in many calls."""
+    global _patience, _sightings
     late, worked = threading.active_count() - before, _by_others()
     if late <= 0:
         return 0
@@ -184,7 +188,9 @@ def late_threads(before: int) -> int:
         time.sleep(0.002)
     _patience -= time.monotonic() - began
     left = max(0, threading.active_count() - before)
-    return late if _by_others() - worked > IDLE else left
+    seen = late if _by_others() - worked > IDLE else left
+    _sightings += seen > 0
+    return seen if _sightings > BY_CHANCE else 0
 
 
 def _by_others() -> float:
