@@ -23,6 +23,7 @@ from engine.evaluate.timing.cupti import PRODUCT
 
 _OTHER_PRODUCT = re.compile(r"::.*(?:linear|conv|mm|matmul|lstm|gru|attention)")  # of PyTorch's, outside of ATen
 ARGUMENTS = 8
+NAMES = 20  # of a library's operations or kernels, in a report
 FACTOR = 1e-3  # distance from one below which a multiple of the result counts as the result
 
 
@@ -56,12 +57,10 @@ class Attribution:
             if any(k.get("where") == "text" for k in report.kernels):
                 names = ", ".join(k["name"] for k in report.kernels[:4])
                 report.add(Finding("dressed", f"{names}: no native function was called", dynamic=True))
-            report.verdict = "library only"
-            report.library = [*report.library, *heavy, *light][:20]
+            self.only_by([*heavy, *light])
             return
         if not self.of.bad and self.without_kernel(r, "noop", ops):
-            report.verdict = "library only"
-            report.library = [*report.library, *heavy, *light][:20]
+            self.only_by([*heavy, *light])
             report.add(Finding("library_calls", ", ".join((heavy + light)[:8]), dynamic=True, severity=NOTE))
             return
         if heavy and self.has_product:
@@ -72,6 +71,11 @@ class Attribution:
             report.add(Finding("library_calls", ", ".join(light[:8]), dynamic=True, severity=NOTE))
         if not self.of.bad and not reached:
             self.without_libraries(r)
+
+    def only_by(self, names: list[str]) -> None:
+        """The verdict where libraries did all of the work, in these operations or kernels."""
+        self.of.report.verdict = "library only"
+        self.of.report.library = [*self.of.report.library, *names][:NAMES]
 
     def recorded(self, reply: dict) -> None:
         """Report a candidate that kept PyTorch from recording its operations in a call."""
@@ -143,8 +147,7 @@ class Attribution:
             if written:
                 evidence = f"{', '.join(written[:4])} in the text; only {', '.join(names[:3])} ran"
                 self.of.report.add(Finding("dressed", evidence, dynamic=True))
-            self.of.report.verdict = "library only"
-            self.of.report.library += names
+            self.only_by(names)
         elif products and self.has_product:
             self.of.report.verdict = "minor"
             self.of.report.add(Finding("library_calls", ", ".join(products[:4]), dynamic=True, severity=NOTE))
@@ -155,8 +158,7 @@ class Attribution:
         if not own or self.of.bad or not (native or self.of.c.kind == "cuda"):
             return
         if self.without_kernel(r, "noop" if self.of.c.kind == "python" else "launches", ops):
-            self.of.report.verdict = "library only"
-            self.of.report.library += sorted(ops - ATEN_MOVES)[:12]
+            self.only_by(sorted(ops - ATEN_MOVES))
 
     def without_kernel(self, r: Round, probe: str, ops: set[str]) -> bool:
         """The same call with every native function (or launch) doing nothing must not be right. Return True if it shows

@@ -7,6 +7,7 @@ import pytest
 
 pytest.importorskip("torch")
 
+from engine.evaluate.candidate import gpu_session
 from engine.evaluate.evaluator import Evaluator
 from engine.export import forms, history
 from engine.session import events
@@ -24,6 +25,7 @@ def played(tmp_path_factory):
     """(the log of a session that compiles, its texts)"""
     with pytest.MonkeyPatch.context() as patch:
         compile_meanings(patch, "engine.session.trial")
+        patch.setattr(gpu_session, "REST_SECONDS", 600.0)  # the cores may be busy with other tests
         device = Evaluator(cuda_on_cpu(tmp_path_factory.mktemp("device"), patch))
         device.compiles_rest = True
         try:
