@@ -21,6 +21,7 @@ STAGES = {
     "batchnorm": "normalize(x, mean, var) { op batchnorm }", "batch_norm": "normalize(x, mean, var) { op batchnorm }",
     "groupnorm": "normalize(x) { op groupnorm  groups 8 }", "group_norm": "normalize(x) { op groupnorm  groups 8 }",
     "sum": "reduce(x) { op sum  over n }", "mean": "reduce(x) { op mean  over n }",
+    "cumsum": "scan(x) { op sum  over n }", "cumprod": "scan(x) { op prod  over n }",
     "argmax": "reduce(x) { op argmax  over n }", "logsumexp": "reduce(x) { op logsumexp  over n }",
 }  # fmt: skip
 _WRITTEN = {

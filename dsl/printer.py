@@ -25,6 +25,7 @@ from dsl.ir import (
     Program,
     Reduce,
     Ref,
+    Scan,
     Stage,
     Transform,
 )
@@ -33,7 +34,7 @@ _LEVEL = {**dict.fromkeys(COMPARISONS, 0), "add": 1, "sub": 1, "mul": 2, "div": 
 _ATOM = 4
 _WORDS = {
     Gemm: "gemm", GroupedGemm: "grouped_gemm", Transform: "transform", Map: "map", Reduce: "reduce",
-    Normalize: "normalize", Pool: "pool", Attention: "attention", Concat: "concat",
+    Normalize: "normalize", Scan: "scan", Pool: "pool", Attention: "attention", Concat: "concat",
 }  # fmt: skip
 
 
@@ -98,6 +99,8 @@ def _clauses(s: Stage) -> list[str]:
             ("eps", repr(float(s.eps)) if s.eps != 1e-5 else None), ("over", ", ".join(s.over) or None),
             ("of", _unless_acc(s.of)),
         ]  # fmt: skip
+    elif isinstance(s, Scan):
+        clauses = [("op", s.op), ("over", ", ".join(s.over)), ("of", _unless_acc(s.of)), ("reverse", s.reverse)]
     elif isinstance(s, Pool):
         clauses = [("op", s.op), ("window", _dims(s.window) or "global")]
         clauses += [("stride", _dims(s.stride) if s.stride != s.window else None)] if s.window else []

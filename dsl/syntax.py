@@ -267,11 +267,13 @@ CLAUSES = (
     *("compute", "tile", "cluster", "schedule", "scheduler", "stages", "swizzle", "backend", "store", "epilogue"),
     *("let", "also", "pairs", "stride", "padding", "dilation", "output_padding", "groups"),
     *("view", "permute", "pad", "crop", "from", "interleave", "layout", "to", "prepack"),
-    *("op", "over", "of", "keepdim", "eps", "window"),
+    *("op", "over", "of", "keepdim", "reverse", "eps", "window"),
 )
 _CLAUSE_END = re.compile(rf"\b({'|'.join(CLAUSES)})\b|[}}#\n]")
 _SPACE = r"(?:\s|#[^\n]*(?:\n|\Z))"
-_VALUED = "|".join(c for c in CLAUSES if c not in ("let", "also", "prepack", "pairs", "interleave", "keepdim"))
+_VALUED = "|".join(
+    c for c in CLAUSES if c not in ("let", "also", "prepack", "pairs", "interleave", "keepdim", "reverse")
+)
 # A clause without a value at the end of a text, alone or followed by the next clause, which the parser read as its
 # value.
 _NO_VALUE = re.compile(rf"\b({_VALUED})(?:{_SPACE}+({'|'.join(CLAUSES)}))?{_SPACE}*\Z")

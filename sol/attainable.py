@@ -24,6 +24,7 @@ from sol.model.eager import predict_eager
 from sol.model.launches import kernels
 from sol.model.prediction import Attainable, StageTime, queued, stream_ms
 from sol.model.rowmajor import rowmajor_time
+from sol.model.scans import busy
 from sol.model.tiles import GAP_MS, LAUNCH_MS, Product, TileTime, Tiling, tile_time
 
 # Vector FLOPs per element for normalising a product's rows in its registers: 32768 x 1024 x 4096 in tf32 took 0.843 ms
@@ -267,6 +268,8 @@ def _own(program: ir.Program, stage: ir.Stage, hw: Hardware) -> StageTime:
     read = float(sum(_read([stage], name, program.type_of(name)) for name in ir.reads(stage)))
     written = float(stage.type.bytes + sum(a.type.bytes for a in stage.also))
     ms = stream_ms(read * _apart(program, stage), written, hw)
+    if isinstance(stage, ir.Scan):
+        ms = LAUNCH_MS + (ms - LAUNCH_MS) / busy(stage, program.type_of(stage.x.name))
     flops, products = _vector_flops(program, stage), 0.0
     if isinstance(stage, ir.Conv):
         shape = ir.conv_shape(program, stage)

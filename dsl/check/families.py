@@ -20,6 +20,7 @@ from dsl.check.stages.generated import (
     pool,
     reduce,
 )
+from dsl.check.stages.scan import SCAN_CLAUSES, scan
 from dsl.check.stages.transform import TRANSFORM_CLAUSES, transform
 from dsl.fixes import Clause, written
 from dsl.ir import Stage
@@ -84,6 +85,9 @@ FAMILIES: dict[str, Family] = {
     "concat": Family(2, MOST, CONCAT_CLAUSES, "concat(x, y)", "tensors one after another", concat, (("over", "n"),)),
     "reduce": Family(
         1, 1, REDUCE_CLAUSES, "reduce(x)", "one value over some axes", reduce, (("op", "sum"), ("over", "n"))
+    ),
+    "scan": Family(
+        1, 1, SCAN_CLAUSES, "scan(x)", "running sums and products along an axis", scan, (("op", "sum"), ("over", "n"))
     ),
     "normalize": Family(
         1, 5, NORMALIZE_CLAUSES, "normalize(x)", "softmax and the norms", normalize, (("op", "softmax"), ("over", "n"))

@@ -48,6 +48,7 @@ _ALIASES = {
     "softmax": "normalize", "layernorm": "normalize", "layer_norm": "normalize", "rmsnorm": "normalize",
     "groupnorm": "normalize", "group_norm": "normalize", "batchnorm": "normalize", "batch_norm": "normalize",
     "max_pool2d": "pool", "avg_pool2d": "pool", "sum": "reduce", "mean": "reduce", "max": "reduce", "argmax": "reduce",
+    "cumsum": "scan", "cumprod": "scan",
     "sdpa": "attention", "scaled_dot_product_attention": "attention",
     "cat": "concat", "relu": "map", "conv": "conv2d", "moe": "grouped_gemm",
 }  # fmt: skip

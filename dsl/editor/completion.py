@@ -18,7 +18,7 @@ from dsl.check.program import partial
 from dsl.check.space import Space
 from dsl.editor.vocabulary import ENTRIES, Entry, entry, vocabulary
 from dsl.functions import EVERY, INDEXED, REDUCTIONS
-from dsl.ir import NORMALIZATIONS, Reduce, Stage, TensorType
+from dsl.ir import NORMALIZATIONS, SCANS, Reduce, Stage, TensorType
 from dsl.ir import REDUCTIONS as REDUCE_OPS
 from dsl.resolve import complete as completed
 from dsl.resolve import seconds
@@ -31,8 +31,8 @@ MAX_CHARS = 65_536
 _TOKEN = re.compile(r"#[^\n]*|[A-Za-z_][A-Za-z0-9_]*|[0-9][0-9A-Za-z_.]*|->|[^\sA-Za-z0-9_]")
 _WORD_SIGNS = f"{string.ascii_letters}{string.digits}_"
 _EXPRESSIONS = ("epilogue", "of", "let", "also")
-_FLAGS = ("prepack", "pairs", "interleave", "keepdim")
-_OPS = {"reduce": REDUCE_OPS, "normalize": NORMALIZATIONS, "pool": ("max", "avg")}
+_FLAGS = ("prepack", "pairs", "interleave", "keepdim", "reverse")
+_OPS = {"reduce": REDUCE_OPS, "normalize": NORMALIZATIONS, "scan": SCANS, "pool": ("max", "avg")}
 
 
 @dataclass(frozen=True)

@@ -11,6 +11,7 @@ from dsl.ir.stages import (
     NORMALIZATIONS,
     ORDERS,
     REDUCTIONS,
+    SCANS,
     Attention,
     Collective,
     Concat,
@@ -23,6 +24,7 @@ from dsl.ir.stages import (
     Operand,
     Pool,
     Reduce,
+    Scan,
     Scheduler,
     Stage,
     StageBase,
@@ -35,9 +37,9 @@ from dsl.ir.stages import (
 from dsl.ir.types import NCHW, NHWC, NOWHERE, DType, Span, TensorType
 
 __all__ = [
-    "NCHW", "NHWC", "NORMALIZATIONS", "NOWHERE", "ORDERS", "REDUCTIONS", "Acc", "Also", "Attention", "Call",
+    "NCHW", "NHWC", "NORMALIZATIONS", "NOWHERE", "ORDERS", "REDUCTIONS", "SCANS", "Acc", "Also", "Attention", "Call",
     "Collective", "Concat", "Config", "Conv", "DType", "Expr", "Gemm", "GemmShape", "GroupedGemm", "Let", "Load", "Map",
-    "Normalize", "Number", "Operand", "Param", "Pool", "Program", "Reduce", "Ref", "Scheduler", "Span", "Stage",
-    "StageBase", "TensorType", "Transform", "conv_shape", "expressions", "gemm_shape", "inlined", "loads", "reads",
-    "reads_second", "shifted",
+    "Normalize", "Number", "Operand", "Param", "Pool", "Program", "Reduce", "Ref", "Scan", "Scheduler", "Span",
+    "Stage", "StageBase", "TensorType", "Transform", "conv_shape", "expressions", "gemm_shape", "inlined", "loads",
+    "reads", "reads_second", "shifted",
 ]  # fmt: skip

@@ -250,6 +250,29 @@ class Normalize(StageBase):
         return (self.x, *self.params)
 
 
+SCANS = ("sum", "prod")
+
+
+@dataclass(frozen=True)
+class Scan(StageBase):
+    """The sum or the product of `of` over the elements up to each one, along the axis `over`, then the epilogue.
+
+    y[.., i, ..] = epilogue(acc), acc over x[.., 0 .. i, ..], with `reverse` over x[.., i .. last, ..]; `acc2` is the
+    element's own `of`, so that `acc - acc2` leaves it out. torch.cumsum and torch.cumprod.
+    """
+
+    name: str
+    x: Operand
+    op: str = "sum"
+    over: tuple[str, ...] = ()
+    of: Expr = _ACC
+    reverse: bool = False
+
+    @property
+    def operands(self) -> tuple[Operand, ...]:
+        return (self.x,)
+
+
 @dataclass(frozen=True)
 class Pool(StageBase):
     """max or avg over windows of the 1 to 3 spatial axes, which follow b and c. avg counts padding, as PyTorch's does.
@@ -318,12 +341,12 @@ class Attention(StageBase):
 
 
 Collective = Gemm | GroupedGemm | Conv
-Stage = Gemm | GroupedGemm | Conv | Transform | Map | Reduce | Normalize | Pool | Attention | Concat
+Stage = Gemm | GroupedGemm | Conv | Transform | Map | Reduce | Normalize | Scan | Pool | Attention | Concat
 
 
 def expressions(stage: Stage) -> tuple[Expr, ...]:
     """Every expression of a stage, in this order: of, lets, also, epilogue."""
-    of = (stage.of,) if isinstance(stage, Reduce | Normalize) else ()
+    of = (stage.of,) if isinstance(stage, Reduce | Normalize | Scan) else ()
     return (*of, *(x.expr for x in stage.lets), *(x.expr for x in stage.also), stage.epilogue)
 
 

@@ -24,7 +24,7 @@ def test_the_results_are_pytorchs_and_a_graph_gives_them_too(cls, tmp_path):
     tensors = {n: Tensor(n, (64, 128), "f32", kind) for n, kind in kinds.items()}
     ops = (
         Op("a", "tanh", ("x",), ("a",)), Op("b", "roll", ("a",), ("b",), {"shifts": [1], "dims": [0]}),
-        Op("c", "cumsum", ("b",), ("c",), {"dim": 1}), Op("y", "softmax", ("c",), ("y",), {"dim": -1}),
+        Op("c", "logcumsumexp", ("b",), ("c",), {"dim": 1}), Op("y", "softmax", ("c",), ("y",), {"dim": -1}),
     )  # fmt: skip
     graph, path = OpGraph(tensors, ops, ("x",), ("y",)), tmp_path / "generated.py"
     path.write_text(PROGRAM, encoding="utf-8")

@@ -20,7 +20,9 @@ pytestmark = [pytest.mark.gpu, pytest.mark.usefixtures("cuda")]
 @pytest.mark.parametrize("how", [{}, {"captured": True}, {"fused": True}, {"captured": True, "fused": True}])
 @pytest.mark.parametrize("cls", ["tf32", "f16"])
 def test_it_works_in_every_way_of_pytorch(cls, how, tmp_path):
-    text = TWO_REGIONS.replace("torch.cumsum(", "torch.roll(torch.cumsum(").replace(", 1)\n", ", 1), 1, 0)\n")
+    text = TWO_REGIONS.replace("torch.logcumsumexp(", "torch.roll(torch.logcumsumexp(").replace(
+        ", 1)\n", ", 1), 1, 0)\n"
+    )
     package, original = exported(text, tmp_path / "out", (cls,), **how)
     with torch.no_grad():
         model, inputs = original.Model().eval().cuda(), [x.cuda() for x in original.get_inputs()]

@@ -98,9 +98,9 @@ def reduce(ctx: Context, node: StageNode, operands: list[Typed], clauses: Clause
     """The typed stage; `type` is None after an error."""
     (x, t) = operands[0]
     t = float_input(ctx, node, x, t)
-    op = _op(ctx, node, clauses, REDUCTIONS, ("op", "sum"), ("over", "n"))
-    over, at = _over(ctx, node, clauses, t)
-    of = _of(ctx, node, clauses, t)
+    op = operation(ctx, node, clauses, REDUCTIONS, ("op", "sum"), ("over", "n"))
+    over, at = axes_over(ctx, node, clauses, t)
+    of = element_expression(ctx, node, clauses, t)
     keepdim = "keepdim" in clauses
     space = natural = None
     dtype = DType.I32 if op == "argmax" else None
@@ -138,11 +138,11 @@ def normalize(ctx: Context, node: StageNode, operands: list[Typed], clauses: Cla
     """The typed stage; `type` is None after an error."""
     (x, t), *params = operands
     t = float_input(ctx, node, x, t)
-    op = _op(ctx, node, clauses, NORMALIZATIONS, ("op", "softmax"), ("over", "n"))
+    op = operation(ctx, node, clauses, NORMALIZATIONS, ("op", "softmax"), ("over", "n"))
     over: tuple[str, ...] = ()
     at: set[int] | None = set()
     if op in OVER_NAMED:
-        over, at = _over(ctx, node, clauses, t)
+        over, at = axes_over(ctx, node, clauses, t)
         most = {"layernorm": 5, "rmsnorm": 5, "absmax": 1}.get(op)  # of the last axes
         if t is not None and at and most and (len(at) > most or at != set(range(len(t.shape) - len(at), len(t.shape)))):
             last = "last axis" if most == 1 else "last axes"
@@ -170,7 +170,7 @@ def normalize(ctx: Context, node: StageNode, operands: list[Typed], clauses: Cla
         ctx.error("E124", f"groups is for groupnorm, not {op}", clauses["groups"].span, leave_clause("groups"))
     if op in ("softmax", "log_softmax", "absmax") and "eps" in clauses:
         ctx.error("E124", f"{op} has no eps", clauses["eps"].span, leave_clause("eps"))
-    of = _of(ctx, node, clauses, t)
+    of = element_expression(ctx, node, clauses, t)
     if op is not None and t is not None and at is not None:
         _params(ctx, node, op, t, at, params)
     else:
@@ -194,7 +194,7 @@ def pool(ctx: Context, node: StageNode, operands: list[Typed], clauses: Clauses)
     if t is not None and not 3 <= len(t.shape) <= 5:
         ctx.error("E104", f"pool works on [b, c, space] with 1 to 3 axes of space; {x.name} is {t}", x.span)
         t = None
-    op = _op(ctx, node, clauses, POOLS, ("op", "max"), ("window", "2x2"))
+    op = operation(ctx, node, clauses, POOLS, ("op", "max"), ("window", "2x2"))
     space_axes = len(t.shape) - 2 if t else None
     c = clauses.get("window")
     window = stride = padding = dilation = shape = None
@@ -265,7 +265,7 @@ def _block(*clauses: Clause) -> Help:
     return help_of(f"{{ {written(clauses)} }}", SetClauses(clauses))
 
 
-def _op(ctx: Context, node: StageNode, clauses: Clauses, known: tuple[str, ...], *example: Clause) -> str | None:
+def operation(ctx: Context, node: StageNode, clauses: Clauses, known: tuple[str, ...], *example: Clause) -> str | None:
     c = clauses.get("op")
     if c is None or c.value.text == "auto":
         message = f"{node.op.text} needs its op: {listing(known)}"
@@ -274,7 +274,9 @@ def _op(ctx: Context, node: StageNode, clauses: Clauses, known: tuple[str, ...],
     return ctx.word(clauses, "op", known)
 
 
-def _over(ctx: Context, node: StageNode, clauses: Clauses, t: TensorType | None) -> tuple[tuple[str, ...], set | None]:
+def axes_over(
+    ctx: Context, node: StageNode, clauses: Clauses, t: TensorType | None
+) -> tuple[tuple[str, ...], set | None]:
     """The axes named in `over` and their positions; the positions are None after an error."""
     c = clauses.get("over")
     if c is None:
@@ -297,7 +299,7 @@ def _over(ctx: Context, node: StageNode, clauses: Clauses, t: TensorType | None)
     return names, set(at)
 
 
-def _of(ctx: Context, node: StageNode, clauses: Clauses, t: TensorType | None):
+def element_expression(ctx: Context, node: StageNode, clauses: Clauses, t: TensorType | None):
     """The expression over x's elements that is reduced or normalised."""
     c = clauses.get("of")
     if c is None or is_auto(c):

@@ -26,6 +26,7 @@ from dsl.ir import (
     Pool,
     Program,
     Reduce,
+    Scan,
     Stage,
     TensorType,
     Transform,
@@ -43,6 +44,7 @@ from dsl.lower.cpp.generated.normalize import plan_normalize
 from dsl.lower.cpp.generated.pool import plan_pool
 from dsl.lower.cpp.generated.reduce import plan_reduce
 from dsl.lower.cpp.generated.rowmajor import plan_rowmajor
+from dsl.lower.cpp.generated.scan import plan_scan
 from dsl.rules.problem import is_rowmajor
 
 
@@ -97,6 +99,7 @@ PLANNERS = {
     Map: plan_map,
     Reduce: plan_reduce,
     Normalize: plan_normalize,
+    Scan: plan_scan,
     Pool: plan_pool,
     Concat: plan_concat,
 }

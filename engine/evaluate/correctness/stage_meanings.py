@@ -24,6 +24,7 @@ from dsl.ir import (
     Pool,
     Program,
     Reduce,
+    Scan,
     Stage,
     Transform,
 )
@@ -58,6 +59,8 @@ def compute(
     of = Scope(x, axes_of(stage, x.dim()), env).value(stage.of).expand(x.shape)
     if isinstance(stage, Normalize) and stage.op == "absmax":
         return _scaled_rows(of)
+    if isinstance(stage, Scan):
+        return _scan(stage, of), of
     return (_reduce(stage, of), None) if isinstance(stage, Reduce) else (_normalize(stage, of, env), of)
 
 
@@ -225,6 +228,12 @@ def _reduce(stage: Reduce, x: torch.Tensor) -> torch.Tensor:
         "sum": torch.sum, "mean": torch.mean, "max": torch.amax, "min": torch.amin, "logsumexp": torch.logsumexp,
     }  # fmt: skip
     return named[stage.op](x, dims, keepdim=keep)
+
+
+def _scan(stage: Scan, x: torch.Tensor) -> torch.Tensor:
+    (dim,) = positions(stage.over, stage, x.dim())
+    running = torch.cumsum if stage.op == "sum" else torch.cumprod
+    return running(x.flip(dim), dim).flip(dim) if stage.reverse else running(x, dim)
 
 
 def _scaled_rows(x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:

@@ -29,7 +29,7 @@ export function offset(doc, line, col) {
 /** Where completion opens by itself, before any letter of a word. */
 const opens = (before) =>
   /(?:[([,]|=\s|\.)$/.test(before) || (/(\w+)\s$/.test(before) && valued(/(\w+)\s$/.exec(before)[1]));
-const FLAGS = new Set(["prepack", "pairs", "interleave", "keepdim", "let", "also"]);
+const FLAGS = new Set(["prepack", "pairs", "interleave", "keepdim", "reverse", "let", "also"]);
 const valued = (word) =>
   (words.clauses?.has(word) && !FLAGS.has(word)) ||
   word === "arch" ||

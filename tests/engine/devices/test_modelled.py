@@ -24,8 +24,8 @@ class Model(nn.Module):
 def get_inputs(): return [torch.randn(64, 128)]
 def get_init_inputs(): return []
 """
-PARTLY = LINEAR.replace("self.linear(x) * 2", "torch.cumsum(self.linear(x), 0)")
-UNCOVERED = LINEAR.replace("F.leaky_relu(self.linear(x) * 2, 0.1)", "torch.cumsum(x, 0)")
+PARTLY = LINEAR.replace("self.linear(x) * 2", "torch.logcumsumexp(self.linear(x), 0)")
+UNCOVERED = LINEAR.replace("F.leaky_relu(self.linear(x) * 2, 0.1)", "torch.logcumsumexp(x, 0)")
 MLP = """
 import torch, torch.nn as nn, torch.nn.functional as F
 class Model(nn.Module):
@@ -147,8 +147,12 @@ def test_a_module_without_a_program_gets_its_report_and_pytorchs_times_and_stays
     log, _ = play(UNCOVERED)
     (note,), (covered,) = of(log, events.Noted), of(log, events.Covered)
     assert of(log, events.Reported) and log[-1].state == "done" and not of(log, events.TrialProposed)
-    assert note.code == "no_program" and "`aten.cumsum` (line 8)" in note.text
-    assert covered.regions == [] and [u["op"] for u in covered.uncovered] == ["cumsum"] and covered.share["time"] == 1
+    assert note.code == "no_program" and "`aten.logcumsumexp` (line 8)" in note.text
+    assert (
+        covered.regions == []
+        and [u["op"] for u in covered.uncovered] == ["logcumsumexp"]
+        and covered.share["time"] == 1
+    )
     assert {e.name for e in of(log, events.Baseline)} >= {"eager_tf32", "eager_f16"}
     assert "PyTorch stays: PyTorch eager (" in log[-1].reason and log[-1].best == {}
 
@@ -179,8 +183,8 @@ def test_around_an_uncovered_operation_regions_are_optimised_and_the_whole_is_ve
     log, _ = play(PARTLY, classes=("tf32",))
     (covered,) = of(log, events.Covered)
     assert [r["ops"] for r in covered.regions] == [["linear"], ["leaky_relu"]]
-    assert [(u["op"], u["line"]) for u in covered.uncovered] == [("cumsum", 8)] and 0 < covered.share["bytes"] < 1
-    assert "1 operation stays PyTorch: cumsum (line 8)" in covered.text and covered.text in log[-1].reason
+    assert [(u["op"], u["line"]) for u in covered.uncovered] == [("logcumsumexp", 8)] and 0 < covered.share["bytes"] < 1
+    assert "1 operation stays PyTorch: logcumsumexp (line 8)" in covered.text and covered.text in log[-1].reason
     first, second = of(log, events.TrialMeasured)
     assert {first.part["region"], second.part["region"]} == {1, 2}
     assert first.part["region_ms"] < first.time.ms and first.part["programs"] == 1

@@ -13,7 +13,7 @@ from engine.export import command, forms, write
 from engine.suite.cases import PROBLEMS, module_ids
 
 HEAD = "import torch\nfrom torch import nn\n\n\n"
-# cumsum stays PyTorch between two programs.
+# logcumsumexp stays PyTorch between two programs.
 STRUCTURED = (
     HEAD.replace("import torch\n", "import dataclasses\nfrom typing import Any\n\nimport torch\n", 1)
     + """@dataclasses.dataclass
@@ -46,7 +46,7 @@ TWO_REGIONS = (
         self.b = nn.Linear(width, 64)
 
     def forward(self, x):
-        h = torch.cumsum(torch.relu(self.a(x)), 1)
+        h = torch.logcumsumexp(torch.relu(self.a(x)), 1)
         return torch.sigmoid(self.b(h))
 
 
@@ -84,7 +84,7 @@ WRITES_ITS_INPUT = (
     def forward(self, x):
         y = self.up(x)
         x.add_(1.0)
-        return torch.cumsum(y, 0)
+        return torch.logcumsumexp(y, 0)
 
 
 def get_inputs():
@@ -103,7 +103,7 @@ FIRST_CALL = (
         if self.mask is None:
             self.mask = torch.tril(torch.ones(32, 32, device=x.device))
         h = self.q(x)
-        return torch.softmax((h @ h.transpose(-2, -1) * self.mask).cumsum(-1), -1)
+        return torch.softmax((h @ h.transpose(-2, -1) * self.mask).logcumsumexp(-1), -1)
 
 
 def get_inputs():
@@ -122,7 +122,7 @@ NESTED = (
         self.scales = [torch.tensor(2.0), torch.tensor(3.0)]
 
     def forward(self, ids, bias, scale=1.0):
-        x = self.table(ids).cumsum(0)
+        x = self.table(ids).logcumsumexp(0)
         y = self.bn(x @ self.w + bias) * torch.tensor([1.5]) * self.scales[1] * scale
         return {"y": torch.nn.functional.gelu(y), "more": (y.argmax(-1), x)}
 
@@ -140,7 +140,7 @@ LISTED = (
         self.a = nn.Linear(64, 64)
 
     def forward(self, parts, gain):
-        return {str(i): torch.cumsum(torch.relu(self.a(x)) * gain, 0) for i, x in enumerate(parts)}
+        return {str(i): torch.logcumsumexp(torch.relu(self.a(x)) * gain, 0) for i, x in enumerate(parts)}
 
 
 def get_inputs():

@@ -10,7 +10,7 @@ torch = pytest.importorskip("torch")
 
 from tests.engine.export.packages import TWO_REGIONS, exported  # noqa: E402
 
-GLUE = TWO_REGIONS.replace("torch.cumsum(", "torch.roll(torch.cumsum(").replace(", 1)\n", ", 1), 1, 0)\n")
+GLUE = TWO_REGIONS.replace("torch.logcumsumexp(", "torch.roll(torch.logcumsumexp(").replace(", 1)\n", ", 1), 1, 0)\n")
 
 
 def launching(package, monkeypatch, compile_):
@@ -49,7 +49,7 @@ def test_a_run_is_compiled_once_for_each_form_of_its_tensors(cls, tmp_path, monk
         for _ in range(3):
             (y,) = forward(fast, x)
             assert torch.allclose(y.float(), wanted, atol=3e-3)
-    assert len(compiled) == 1 and "# cumsum, roll" in text
+    assert len(compiled) == 1 and "# logcumsumexp, roll" in text
 
 
 def test_where_inductor_fails_the_operations_run_one_by_one_with_one_warning(tmp_path, monkeypatch):
@@ -67,7 +67,7 @@ def test_where_inductor_fails_the_operations_run_one_by_one_with_one_warning(tmp
             (y,) = forward(fast, x)
             assert torch.allclose(y, model(x), atol=3e-3)
     (one,) = [str(w.message) for w in seen if "Inductor" in str(w.message)]
-    assert "PyTorch runs cumsum, roll one by one here" in one and "RuntimeError: no compiler" in one
+    assert "PyTorch runs logcumsumexp, roll one by one here" in one and "RuntimeError: no compiler" in one
 
 
 def test_the_forward_for_torch_compile_has_the_operations_themselves(tmp_path, monkeypatch):

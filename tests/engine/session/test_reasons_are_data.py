@@ -33,12 +33,12 @@ def test_a_stop_by_the_owner():
 def test_a_module_without_a_program_says_what_one_may_hold():
     module = (
         "import torch\nfrom torch import nn\n\nclass Model(nn.Module):\n    def forward(self, x):\n"
-        "        return torch.cumsum(x, 0)\n\ndef get_inputs():\n    return [torch.randn(8, 64)]\n"
+        "        return torch.logcumsumexp(x, 0)\n\ndef get_inputs():\n    return [torch.randn(8, 64)]\n"
     )
     log, _ = play(spec(source=module, source_kind="module"), local_user=True)
     ended = log[-1]
     assert (ended.state, ended.code) == ("done", "search_over")
-    assert [(e.code, "`aten.cumsum` (line 6)" in e.text) for e in of(log, events.Noted)] == [("no_program", True)]
+    assert [(e.code, "`aten.logcumsumexp` (line 6)" in e.text) for e in of(log, events.Noted)] == [("no_program", True)]
     assert ended.covered[0]["kind"] == "products" and "linear" in ended.covered[0]["names"]
 
 

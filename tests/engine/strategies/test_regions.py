@@ -70,21 +70,21 @@ def test_every_part_finds_what_it_reads(count):
 def test_an_operation_outside_parts_what_comes_before_from_what_comes_after():
     g = Builder()
     h = g.op("linear", [g.input("x", (64, 32)), g.parameter("a", (32, 32))], (64, 32))
-    s = g.op("cumsum", [h], (64, 32), dim=0)
+    s = g.op("logcumsumexp", [h], (64, 32), dim=0)
     y = g.op("linear", [g.op("add", [s, h], (64, 32), alpha=1), g.parameter("b", (32, 32))], (64, 32))
     parts = partition(g.graph(y))
     assert [r.ops for r in parts.regions] == [("linear_0",), ("add_2", "linear_3")]
-    assert parts.regions[1].inputs[:2] == ("cumsum_1", "linear_0") and runs_in_order(parts)
+    assert parts.regions[1].inputs[:2] == ("logcumsumexp_1", "linear_0") and runs_in_order(parts)
 
 
 def test_a_view_that_is_read_outside_stays_outside_with_its_reader():
     g = Builder()
     x = g.input("x", (64, 32))
     turned = g.op("transpose", [x], (32, 64), dim0=0, dim1=1)
-    s = g.op("cumsum", [turned], (32, 64), dim=0)
+    s = g.op("logcumsumexp", [turned], (32, 64), dim=0)
     y = g.op("linear", [s, g.parameter("w", (16, 64))], (32, 16))
     parts = partition(g.graph(y))
-    assert {u.op for u in parts.uncovered} == {"transpose", "cumsum"} and len(parts.regions) == 1
+    assert {u.op for u in parts.uncovered} == {"transpose", "logcumsumexp"} and len(parts.regions) == 1
 
 
 def test_a_second_result_that_is_read_leaves_its_operation_outside():
@@ -113,8 +113,8 @@ def test_a_region_that_no_back_end_takes_is_cut_until_the_fault_stands_alone():
 
 def test_nothing_covered_is_refused_with_the_first_reason_in_full():
     g = Builder()
-    with pytest.raises(SessionRefused, match="cumsum") as caught:
-        partition(g.graph(g.op("cumsum", [g.input("x", (8, 8))], (8, 8), dim=0)))
+    with pytest.raises(SessionRefused, match="logcumsumexp") as caught:
+        partition(g.graph(g.op("logcumsumexp", [g.input("x", (8, 8))], (8, 8), dim=0)))
     assert caught.value.line == 1 and caught.value.covered[0][0] == "products"
 
 
@@ -141,9 +141,9 @@ def test_a_residual_in_another_order_is_copied_in_a_stage_before_its_reader():
 def test_a_view_of_what_pytorch_makes_is_said_to_be_one():
     g = Builder()
     y = g.op("linear", [g.input("x", (64, 32)), g.parameter("w", (48, 32))], (64, 48))
-    summed = g.op("cumsum", [y], (64, 48), dim=0)
+    summed = g.op("logcumsumexp", [y], (64, 48), dim=0)
     parts = partition(g.graph(g.op("transpose", [summed], (48, 64), dim0=0, dim1=1)))
-    assert [u.op for u in parts.uncovered] == ["cumsum", "transpose"]
+    assert [u.op for u in parts.uncovered] == ["logcumsumexp", "transpose"]
     assert parts.uncovered[1].reason == (
         "`aten.transpose` (line 3) only changes how a tensor is seen that no program beside it makes"
     )

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from math import prod
 
 from dsl.axes import axes_of
-from dsl.ir import Acc, Call, DType, Expr, Load, Normalize, Program, TensorType
+from dsl.ir import Acc, Call, DType, Expr, Load, Normalize, Program, Scan, TensorType
 from dsl.lower import Refusal
 from dsl.lower.cpp.epilogue import literal
 from dsl.lower.cpp.generated.elementwise import Result, elementwise
@@ -65,7 +65,7 @@ def plan_normalize(program: Program, stage: Normalize, types: dict[str, TensorTy
     shape, x = operand(stage.x, "x", types)
     rank = len(shape)
     axes = axes_of(stage, rank)
-    stage = _with_x(stage, axes)
+    stage = with_x(stage, axes)
     reader = Reader(axes, types, rank)
     of = value("value_of", stage.of, (), reader, "over")
     results, outputs = results_of(builder, stage, reader)
@@ -90,9 +90,9 @@ def plan_normalize(program: Program, stage: Normalize, types: dict[str, TensorTy
     return builder.plan([of, *(r.value for r in results)])
 
 
-def _with_x(stage: Normalize, axes: dict) -> Normalize:
-    """The stage with acc2, the element before the norm, computed from x where it is read: kernels of this back end
-    keep a softmax's terms in the registers that held it."""
+def with_x(stage: Normalize | Scan, axes: dict) -> Normalize | Scan:
+    """The stage with acc2, the element before the norm or the sum, computed from x where it is read: kernels of this
+    back end keep a softmax's terms in the registers that held it."""
     before = replaced(stage.of, Load(stage.x.name, _every(axes)))
 
     def without(e: Expr) -> Expr:
@@ -198,8 +198,8 @@ def _rows(
         return None  # too long for registers, or so few rows that each needs several blocks
     threads = team if team > 32 else 128
     wide = rows.count >= 2**31
-    modes = tuple(_mode(inner.of(p), width) for p in early)
-    last = tuple(_mode(inner.of(p), width) for p in after)
+    modes = tuple(mode(inner.of(p), width) for p in early)
+    last = tuple(mode(inner.of(p), width) for p in after)
     early_decode = decode("r", inner, early, unit=width, tag="s", at="in")
     late_decode = decode("r", inner, [*after, *outs], unit=width, tag="t", at="in2")
     pointers = list(dict.fromkeys([*early, *after, *outs]))
@@ -230,7 +230,8 @@ def _rows(
     )
 
 
-def _mode(a: Access, width: int) -> Read:
+def mode(a: Access, width: int) -> Read:
+    """How vectors of `width` elements along the fastest axis are read."""
     step = a.strides[-1]
     if width == 1 or step == 0:
         return Read(a.pointer, a.ctype, "scalar")

@@ -255,6 +255,25 @@ class Normalization(Draft):
 
 
 @dataclass
+class Scanning(Draft):
+    """dsl.ir.Scan; `over`: the name of its axis."""
+
+    x: Source = None
+    op: str = "sum"
+    over: tuple[str, ...] = ()
+    of: Expr = field(default_factory=Acc)
+    reverse: bool = False
+
+    @property
+    def expressions(self) -> list[Expr]:
+        return [self.of, *self.outs]
+
+    @property
+    def sources(self) -> tuple[Source, ...]:
+        return (self.x,)
+
+
+@dataclass
 class Pooling(Draft):
     """dsl.ir.Pool; `window` None: global."""
 
@@ -299,6 +318,10 @@ class Concatenation(Draft):
     @property
     def sources(self) -> tuple[Source, ...]:
         return self.parts
+
+
+# The drafts with an expression `of` over the elements of x, before their own work.
+OVER_ELEMENTS = (Reduction, Normalization, Scanning)
 
 
 @dataclass

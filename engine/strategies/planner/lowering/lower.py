@@ -23,13 +23,12 @@ from dsl.ir import DType, Expr
 from engine.devices import Binding, SessionRefused
 from engine.strategies.planner.lowering import pointwise
 from engine.strategies.planner.lowering.drafts import (
+    OVER_ELEMENTS,
     Convolution,
     Draft,
     Leaf,
-    Normalization,
     Product,
     Rearrangement,
-    Reduction,
     Result,
     Source,
     Value,
@@ -56,6 +55,7 @@ from engine.strategies.planner.lowering.rules.nonproduct import (
     reduction,
 )
 from engine.strategies.planner.lowering.rules.products import PRODUCTS, product
+from engine.strategies.planner.lowering.rules.scans import SCANS, scan, turned, turning
 from engine.strategies.planner.lowering.rules.slices import slices
 from engine.strategies.planner.lowering.rules.views import VIEWS, view
 from engine.strategies.planner.lowering.rules.written_norms import recognised
@@ -73,7 +73,7 @@ _SPELLINGS = {"subtract", "rsub", "multiply", "divide", "true_divide", "negative
               "amax", "amin", "mv", "exp2", "log2", "log10", "addcmul", "addcdiv", "expm1", "log1p"}  # fmt: skip
 _RESERVED = {
     *("acc", "acc2", "gemm", "transform", "program", "return", "arch", "launch", "stage", "let", "also", "auto", "T"),
-    *("l", "m", "n", "map", "reduce", "normalize", "pool", "grouped_gemm", *CONVOLUTIONS),
+    *("l", "m", "n", "map", "reduce", "normalize", "scan", "pool", "grouped_gemm", *CONVOLUTIONS),
 }
 
 
@@ -87,6 +87,7 @@ def covered() -> tuple[tuple[str, str], ...]:
         ("reductions", ", ".join([*(n for n in REDUCTIONS if n not in _SPELLINGS), "linalg_vector_norm"])),
         ("attention", attentions.SDPA),
         ("normalisations", ", ".join(NORMALIZATIONS)),
+        ("running sums and products", ", ".join(SCANS)),
         ("losses", ", ".join(LOSSES)),
         ("gates", ", ".join(GATES)),
         ("arithmetic", ", ".join(_ARITHMETIC)),
@@ -148,7 +149,7 @@ def lower(graph: OpGraph, title: str = "module", *, attends: bool = True) -> Low
 
     Raises SessionRefused("not_covered") for the first operation without a rule. `attends`: attention is one stage.
     """
-    graph = without_masks(without_gates(expanded(graph)))
+    graph = turned(without_masks(without_gates(expanded(graph))))
     graph = expanded(recognised(attentions.recognised(graph) if attends else graph), spreads=True)
     try:
         lowered = _lower(graph, title)
@@ -197,7 +198,7 @@ def _value(walk: LoweringContext) -> Value:
         return attentions.attention(walk)
     if (rule := _rule(op)) is None:
         raise without_rule(op)
-    if rule in (reduction, normalization) and op.op != "batch_norm":
+    if rule in (reduction, normalization, scan) and op.op != "batch_norm":
         _refuse_expanded(walk)
     return rule(walk)
 
@@ -206,7 +207,7 @@ def _rule(op: Op) -> Callable[[LoweringContext], Value] | None:
     rules = (
         (VIEWS, view), (PRODUCTS, product), (CONVOLUTIONS, convolution), (POOLS, pool),
         (NORMALIZATIONS, normalization), (pointwise.OPS, _pointwise), (REDUCTIONS, reduction),
-        (CONCATENATIONS, concatenation), (pointwise.CONSTANTS, lambda walk: pointwise.constant(walk.op)),
+        (CONCATENATIONS, concatenation), (SCANS, scan), (pointwise.CONSTANTS, lambda walk: pointwise.constant(walk.op)),
     )  # fmt: skip
     if op.op in ("max", "min") and len(op.inputs) == 2:  # of two tensors, element by element
         return _pointwise
@@ -215,7 +216,7 @@ def _rule(op: Op) -> Callable[[LoweringContext], Value] | None:
 
 def has_rule(op: Op, graph: OpGraph) -> bool:
     """Return False for an operation of a graph that no program can hold."""
-    if op.name in vanishing(graph) or op.name in attentions.attended(graph):
+    if any(op.name in joined(graph) for joined in (vanishing, attentions.attended, turning)):
         return True
     if op.op in pointwise.CONSTANTS:  # a term of the operations that read it
         return any(has_rule(reader, graph) for name in op.outputs for reader in graph.readers.get(name, ()))
@@ -289,10 +290,8 @@ class _Finish:
             _move(stage, moved)
             for source in stage.sources:
                 self._parameter(source.of, source.shape)
-        for stage in stages:
-            for expr in stage.expressions:
-                for name in pointwise.names(expr):
-                    self._parameter(*unkey(name))
+        for name in (n for stage in stages for expr in stage.expressions for n in pointwise.names(expr)):
+            self._parameter(*unkey(name))
         keys = dict(sorted(self.keys.items(), key=lambda item: self._rank(item[0][0])))
         params, inputs = [], []
         for (tensor, shape), name in keys.items():
@@ -323,7 +322,7 @@ class _Finish:
             stage = self.drafts[stage_of(r)]
             read = [s.of for s in stage.sources]
             # For a stage that stores several results, only those that are read count.
-            of = (stage.of,) if isinstance(stage, Reduction | Normalization) else ()
+            of = (stage.of,) if isinstance(stage, OVER_ELEMENTS) else ()
             read += [unkey(n)[0] for e in (*of, stage.outs[part_of(r)]) for n in pointwise.names(e)]
             todo += [x for x in read if stage_of(x) is not None]
         return seen
@@ -383,7 +382,7 @@ def _move(stage: Draft, moved: dict[str, str]) -> None:
     for field in ("params", "parts"):
         if hasattr(stage, field):
             setattr(stage, field, tuple(source(s) for s in getattr(stage, field)))
-    if isinstance(stage, Reduction | Normalization):
+    if isinstance(stage, OVER_ELEMENTS):
         stage.of = expr(stage.of)
     stage.outs = [expr(e) for e in stage.outs]
 

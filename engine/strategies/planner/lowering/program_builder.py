@@ -34,6 +34,7 @@ from engine.strategies.planner.lowering.drafts import (
     Product,
     Rearrangement,
     Reduction,
+    Scanning,
     Source,
     image_names,
     part_of,
@@ -76,7 +77,8 @@ class Build(Tensors):
     def run(self) -> ir.Program:
         emit = {
             Product: self._product, Convolution: self._convolution, Elementwise: self._elementwise,
-            Reduction: self._reduction, Normalization: self._normalization, Pooling: self._pooling,
+            Reduction: self._reduction, Normalization: self._normalization, Scanning: self._scanning,
+            Pooling: self._pooling,
             Rearrangement: self._rearrangement, Attention: self._attention, Concatenation: self._concatenation,
         }  # fmt: skip
         for i, draft in enumerate(self.drafts):
@@ -338,6 +340,14 @@ class Build(Tensors):
         stage = ir.Normalize(
             name=self.lowered.names[i][0], x=Operand(x), op=draft.op, over=draft.over, params=params,
             of=self.expression(draft.of, draft, {}), groups=draft.groups, eps=draft.eps, **self.tail(i, draft),
+        )  # fmt: skip
+        self.finish(i, draft, stage, self.types[x].layout)
+
+    def _scanning(self, i: int, draft: Scanning) -> None:
+        x = self._input(draft)
+        stage = ir.Scan(
+            name=self.lowered.names[i][0], x=Operand(x), op=draft.op, over=draft.over, reverse=draft.reverse,
+            of=self.expression(draft.of, draft, {}), **self.tail(i, draft),
         )  # fmt: skip
         self.finish(i, draft, stage, self.types[x].layout)
 

@@ -27,6 +27,7 @@ from dsl.ir import (
     Pool,
     Program,
     Reduce,
+    Scan,
     Stage,
     TensorType,
     Transform,
@@ -184,7 +185,7 @@ class _Builder:
         most = self.expressions.emit("clamp", [most], row, {"min": 2.0**-126})
         return self.expressions.emit("div", [x, most], t, {}, fresh=True), most
 
-    def _own(self, stage: Reduce | Normalize | Pool) -> tuple[str, str | None]:
+    def _own(self, stage: Reduce | Normalize | Scan | Pool) -> tuple[str, str | None]:
         """What the stage computes, and the element before a norm."""
         x = stage.x.name
         t = self.program.type_of(x)
@@ -202,6 +203,8 @@ class _Builder:
             shape = tuple(1 if i in dims else d for i, d in enumerate(t.shape) if stage.keepdim or i not in dims)
             attrs = {"dim": dims, "keepdim": stage.keepdim}
             return self.expressions.emit(op, [x], TensorType(dtype, shape), attrs, fresh=True), None
+        if isinstance(stage, Scan):
+            return self._scan(stage, x, t, dims[0]), x
         op = {"layernorm": "layer_norm", "rmsnorm": "rms_norm", "groupnorm": "group_norm",
               "instancenorm": "instance_norm", "batchnorm": "batch_norm"}.get(stage.op, stage.op)  # fmt: skip
         attrs = {"eps": stage.eps} if op not in ("softmax", "log_softmax") else {}
@@ -210,6 +213,11 @@ class _Builder:
         attrs |= {"num_groups": stage.groups} if op == "group_norm" else {}
         attrs |= {"training": False} if op == "batch_norm" else {}
         return self.expressions.emit(op, [x, *(p.name for p in stage.params)], t, attrs, fresh=True), x
+
+    def _scan(self, stage: Scan, x: str, t: TensorType, dim: int) -> str:
+        flipped = [self.expressions.emit("flip", [x], t, {"dims": [dim]}) if stage.reverse else x]
+        y = self.expressions.emit(f"cum{stage.op}", flipped, t, {"dim": dim}, fresh=True)
+        return self.expressions.emit("flip", [y], t, {"dims": [dim]}, fresh=True) if stage.reverse else y
 
     def _pool(self, stage: Pool, x: str, t: TensorType) -> str:
         n = len(t.shape) - 2

@@ -7,6 +7,7 @@ from math import prod
 
 from dsl.ir import NCHW, NHWC, DType, loads
 from engine.strategies.planner.lowering.drafts import (
+    OVER_ELEMENTS,
     Attention,
     Concatenation,
     Convolution,
@@ -17,6 +18,7 @@ from engine.strategies.planner.lowering.drafts import (
     Product,
     Rearrangement,
     Reduction,
+    Scanning,
     stage_of,
 )
 from engine.strategies.planner.lowering.lowering_context import unkey
@@ -57,7 +59,7 @@ class Readers:
                 at = stage_of(source.of)
                 if at is not None:
                     self._of[at].append((i, role))
-            of = [draft.of] if isinstance(draft, Reduction | Normalization) else []
+            of = [draft.of] if isinstance(draft, OVER_ELEMENTS) else []
             for load in (x for e in (*of, *draft.outs) for x in loads(e)):
                 at = stage_of(unkey(load.name)[0])
                 if at is not None:
@@ -97,7 +99,7 @@ class Readers:
     def _for_products(self, stage: int) -> bool:
         """Return True if a guard lets a stage round its results: only products read them, at most rearranged."""
         draft = self.drafts[stage]
-        if isinstance(draft, Reduction | Pooling):
+        if isinstance(draft, Reduction | Scanning | Pooling):
             return False
         if isinstance(draft, Convolution) and (direct(draft, self.element) or self.in_rows(draft)):
             return False

@@ -111,9 +111,9 @@ def reduction(walk: LoweringContext) -> Value:
         return walk.reshaped(value, out.shape)
     op_name = REDUCTIONS[op.op]
     shape = walk.own_shape(value)
-    over = _named(value.shape, shape, dims) if shape else None
+    over = named_axes(value.shape, shape, dims) if shape else None
     if over is None:
-        shape, over = _merged(value.shape, dims)
+        shape, over = merged_axes(value.shape, dims)
     leaf, of = walk.carried(value, shape)
     inside = image_names(len(shape))
     left = tuple(d for d, name in zip(shape, inside, strict=True) if name not in over)
@@ -121,7 +121,7 @@ def reduction(walk: LoweringContext) -> Value:
     return walk.add(draft, out.shape)
 
 
-def _named(view: tuple[int, ...], shape: tuple[int, ...], dims: list[int]) -> tuple[str, ...] | None:
+def named_axes(view: tuple[int, ...], shape: tuple[int, ...], dims: list[int]) -> tuple[str, ...] | None:
     """The axes of `shape` that hold the axes `dims` of `view`; None if one of them holds other axes too."""
     groups = groups_of(view, shape)
     if groups is None or len(shape) > MAX_RANK:
@@ -135,7 +135,7 @@ def _named(view: tuple[int, ...], shape: tuple[int, ...], dims: list[int]) -> tu
     return tuple(over) or None
 
 
-def _merged(view: tuple[int, ...], dims: list[int]) -> tuple[tuple[int, ...], tuple[str, ...]]:
+def merged_axes(view: tuple[int, ...], dims: list[int]) -> tuple[tuple[int, ...], tuple[str, ...]]:
     """`view` with adjacent axes merged that are all reduced or all kept, and the names of the reduced ones."""
     runs: list[tuple[bool, int]] = []
     for i, d in enumerate(view):
@@ -147,6 +147,13 @@ def _merged(view: tuple[int, ...], dims: list[int]) -> tuple[tuple[int, ...], tu
     shape = tuple(d for _, d in runs)
     names = image_names(len(shape))
     return shape, tuple(name for name, (fate, _) in zip(names, runs, strict=True) if fate)
+
+
+def along_one(walk: LoweringContext, value: Value, dim: int) -> tuple[tuple[int, ...], tuple[str, ...]]:
+    """The shape in which a stage reads a value, and the name of the axis `dim` of the value in it."""
+    shape = walk.own_shape(value)
+    over = named_axes(value.shape, shape, [dim]) if shape else None
+    return (shape, over) if over is not None and len(over) == 1 else merged_axes(value.shape, [dim])
 
 
 # ---- normalisations ----
@@ -171,10 +178,7 @@ def _softmax(walk: LoweringContext) -> Value:
         x = walk.term(value, target)
         log = pointwise.binary("sub", x, x)
         return replace(target, expr=log if op.op == "log_softmax" else pointwise.binary("add", log, Number(1.0)))
-    shape = walk.own_shape(value)
-    over = _named(view, shape, [dim]) if shape else None
-    if over is None or len(over) != 1:
-        shape, over = _merged(view, [dim])
+    shape, over = along_one(walk, value, dim)
     return _normalized(walk, value, shape, op.op, over=over)
 
 
@@ -278,5 +282,5 @@ def _normalized(
     return walk.add(draft, walk.out().shape)
 
 
-__all__ = ["CONVOLUTIONS", "NORMALIZATIONS", "POOLS", "REDUCTIONS", "Acc", "Leaf", "convolution", "normalization",
-           "pool", "reduction"]  # fmt: skip
+__all__ = ["CONVOLUTIONS", "NORMALIZATIONS", "POOLS", "REDUCTIONS", "Acc", "Leaf", "along_one", "convolution",
+           "normalization", "pool", "reduction"]  # fmt: skip

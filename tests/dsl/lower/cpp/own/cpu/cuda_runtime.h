@@ -113,6 +113,14 @@ template <class P, void (*F)(P)> struct Entry<F> { static void call(void* p) { F
 inline void __syncwarp(unsigned = 0xffffffffu) { uc_cpu::wait(uc_cpu::kWarp); }
 inline void __syncthreads() { uc_cpu::wait(uc_cpu::kBlock); }
 template <class T> inline T __shfl_xor_sync(unsigned, T v, int mask) { return uc_cpu::exchange(v, int(uc_cpu::now->index.x) ^ mask); }
+template <class T> inline T __shfl_up_sync(unsigned, T v, unsigned below, int width = 32) {
+  int const me = int(uc_cpu::now->index.x), lane = me % width;
+  return uc_cpu::exchange(v, lane >= int(below) ? me - int(below) : me);
+}
+template <class T> inline T __shfl_sync(unsigned, T v, int from, int width = 32) {
+  int const me = int(uc_cpu::now->index.x);
+  return uc_cpu::exchange(v, me - me % width + from);
+}
 inline unsigned __reduce_max_sync(unsigned, unsigned v) {
   for (int mask = 1; mask < 32; mask *= 2) v = std::max(v, __shfl_xor_sync(0xffffffffu, v, mask));
   return v;

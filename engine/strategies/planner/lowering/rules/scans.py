@@ -1,0 +1,71 @@
+"""Running sums and products, also from the last element to the first, which modules write with two flips."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from engine.strategies.planner.lowering.drafts import Scanning, Value
+from engine.strategies.planner.lowering.lowering_context import READABLE, LoweringContext
+from engine.strategies.planner.lowering.rules.nonproduct import along_one
+from sol.graph import Op, OpGraph
+
+SCANS = {"cumsum": "sum", "cumprod": "prod"}
+
+
+def scan(walk: LoweringContext) -> Value:
+    op, out, value = walk.op, walk.out(), walk.arguments()[0]
+    if out.dtype not in READABLE or op.attrs.get("dtype") not in (None, walk.graph.tensors[op.inputs[0]].dtype):
+        raise walk.refuse("of or into another element type is not covered yet")
+    dim = int(op.attrs["dim"]) % max(1, len(value.shape))
+    if not value.shape or value.shape[dim] == 1:
+        return value
+    shape, over = along_one(walk, value, dim)
+    leaf, of = walk.carried(value, shape)
+    draft = Scanning(
+        shape, out.dtype, x=walk.see(leaf, shape), op=SCANS[op.op], over=over, of=of,
+        reverse=bool(op.attrs.get("reverse")),
+    )  # fmt: skip
+    return walk.add(draft, out.shape)
+
+
+def turning(graph: OpGraph) -> dict[str, Op]:
+    """The flips around scans, by name -> the scan. The first of two is read by the scan alone, which the second alone
+    reads, and all have one axis."""
+    if "turning" not in graph.cache:
+        flips: dict[str, Op] = {}
+        for op in graph.ops:
+            if op.op in SCANS:
+                before, after = graph.producer.get(op.inputs[0]), graph.readers.get(op.outputs[0], ())
+                alone = len(graph.readers.get(op.inputs[0], ())) == 1 == len(after)
+                inner = op.outputs[0] not in graph.outputs and op.inputs[0] not in graph.outputs
+                if before is not None and alone and inner and _flips(graph, before, op) and _flips(graph, after[0], op):
+                    flips |= {before.name: op, after[0].name: op}
+        graph.cache["turning"] = flips
+    return graph.cache["turning"]
+
+
+def _flips(graph: OpGraph, op: Op, scan: Op) -> bool:
+    rank = len(graph.tensors[scan.outputs[0]].shape)
+    dims = op.attrs.get("dims") if op.op == "flip" else None
+    return dims is not None and [d % rank for d in dims] == [scan.attrs["dim"] % rank]
+
+
+def turned(graph: OpGraph) -> OpGraph:
+    """The graph with flip, scan, flip as one scan with the attribute `reverse`."""
+    around = turning(graph)
+    if not around:
+        return graph
+    scans = {op.name for op in around.values()}
+    source = {op.outputs[0]: op.inputs[0] for op in graph.ops if op.name in around}
+    ops: list[Op] = []
+    for op in graph.ops:
+        if op.name in scans:
+            result = next(r.outputs[0] for r in graph.readers[op.outputs[0]])
+            attrs = {**op.attrs, "reverse": True}
+            ops.append(replace(op, inputs=(source[op.inputs[0]],), outputs=(result,), attrs=attrs))
+        elif op.name not in around:
+            ops.append(op)
+    return replace(graph, ops=tuple(ops))
+
+
+__all__ = ["SCANS", "scan", "turned", "turning"]
