@@ -13,6 +13,8 @@ from engine.evaluate.correctness import oracle
 from tests.dsl.lower.cpp.own.emulated import TOLERANCE, inputs_of, program
 from tests.dsl.lower.cpp.own.test_scans import COLUMNS, PRODUCTS, ROWS
 
+pytestmark = pytest.mark.gpu
+
 LONG = """program p(x: f32[700, 40000], y: f16[3, 100000], z: f32[30000, 260]) ->
     (f32[700, 40000], f32[3, 100000], f32[30000, 260]) {
   a = scan(x) { op sum  over n }
@@ -23,9 +25,8 @@ LONG = """program p(x: f32[700, 40000], y: f16[3, 100000], z: f32[30000, 260]) -
 LOOSE = {"long": 20}  # times the tolerance: errors of a sum grow with its length
 
 
-@pytest.mark.gpu
 @pytest.mark.parametrize("name, text", [("rows", ROWS), ("columns", COLUMNS), ("products", PRODUCTS), ("long", LONG)])
-def test_every_element_is_what_came_up_to_it(name, text, tmp_path):
+def test_every_element_is_what_came_up_to_it(cuda, name, text, tmp_path):
     p = program(text)
     source, inputs = lower(p), inputs_of(p)
     library, space = pool.build_cpp(source, Cache(tmp_path), seconds=300), {}
