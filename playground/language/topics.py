@@ -11,7 +11,7 @@ TOPICS: tuple[tuple[str, frozenset[str]], ...] = tuple(
         ("Convolutions", "conv conv1d conv2d conv3d depthwise patch upsample"),
         ("Linear layers", "linear dense gemm"),
         ("MLPs and gates", "mlp swiglu geglu silu gelu relu"),
-        ("Norms and losses", "norm layernorm rmsnorm entropy"),
+        ("Norms, losses and sums", "norm layernorm rmsnorm entropy sum"),
         ("Matrix products", "matmul bmm batched matrix einsum gemv split row shared residual"),
     )
 )
