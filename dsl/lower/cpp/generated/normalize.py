@@ -200,8 +200,8 @@ def _rows(
     wide = rows.count >= 2**31
     modes = tuple(mode(inner.of(p), width) for p in early)
     last = tuple(mode(inner.of(p), width) for p in after)
-    early_decode = decode("r", inner, early, unit=width, tag="s", at="in")
-    late_decode = decode("r", inner, [*after, *outs], unit=width, tag="t", at="in2")
+    early_decode = decode("r", inner, early, unit=width, tag="s", at="step")
+    late_decode = decode("r", inner, [*after, *outs], unit=width, tag="t", at="step2")
     pointers = list(dict.fromkeys([*early, *after, *outs]))
     return RowPart(
         label="part1",

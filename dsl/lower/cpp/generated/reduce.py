@@ -228,7 +228,7 @@ def reduction(
             inner=inner_vectors,
             across=across,
             decode_kept=decode("keep", outer, early, unit=unit_kept, wide=wide, tag="k", at="at"),
-            decode_step=decode("r", reduced, seen, unit=unit_step, wide=wide, tag="s", at="in"),
+            decode_step=decode("r", reduced, seen, unit=unit_step, wide=wide, tag="s", at="step"),
             decode_out=[] if splits > 1 else decode("result", outer, [*late, *out], wide=wide, tag="o", at="to"),
             grid=(grid_of(blocks, builder.name), splits),
             threads=threads,
