@@ -150,7 +150,8 @@ def lower(graph: OpGraph, title: str = "module", *, attends: bool = True) -> Low
     Raises SessionRefused("not_covered") for the first operation without a rule. `attends`: attention is one stage.
     """
     graph = turned(without_masks(without_gates(expanded(graph))))
-    graph = expanded(recognised(attentions.recognised(graph) if attends else graph), spreads=True)
+    graph = attentions.spelled_out(attentions.recognised(graph)) if attends else graph
+    graph = expanded(recognised(graph), spreads=True)
     try:
         lowered = _lower(graph, title)
     except SessionRefused as refused:
@@ -216,7 +217,7 @@ def _rule(op: Op) -> Callable[[LoweringContext], Value] | None:
 
 def has_rule(op: Op, graph: OpGraph) -> bool:
     """Return False for an operation of a graph that no program can hold."""
-    if any(op.name in joined(graph) for joined in (vanishing, attentions.attended, turning)):
+    if any(op.name in joined(graph) for joined in (vanishing, attentions.attended, attentions.spelled, turning)):
         return True
     if op.op in pointwise.CONSTANTS:  # a term of the operations that read it
         return any(has_rule(reader, graph) for name in op.outputs for reader in graph.readers.get(name, ()))

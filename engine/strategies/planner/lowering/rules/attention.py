@@ -300,6 +300,58 @@ def _side(graph: OpGraph, side: Side, order: str, name: str, add: Any) -> str:
     return add(name, "permute", (add(f"{name}_lies", "view", (s.root,), lies, size=list(lies)),), shape, dims=dims)
 
 
+# ---- attention that no stage computes --------------------------------------------------------------------------------
+
+
+def spelled(graph: OpGraph) -> frozenset[str]:
+    """The names of PyTorch's own attentions whose heads are too wide for a stage, which are two products around a
+    softmax. PyTorch has no fast kernel for them either; of narrower ones, as with a mask, it keeps the scores on the
+    chip."""
+    if "spelled" not in graph.cache:
+        rest = (op for op in graph.live if op.op == SDPA and op.name not in attentions(graph))
+        graph.cache["spelled"] = frozenset(op.name for op in rest if _in_products(graph, op))
+    return graph.cache["spelled"]
+
+
+def _in_products(graph: OpGraph, op: Op) -> bool:
+    q, k, v, *masks = (graph.tensors[name] for name in op.inputs)
+    plain = not (op.causal or op.attrs.get("is_causal") or op.attrs.get("dropout_p")) and len(masks) < 2
+    alike = q.shape[:-2] == k.shape[:-2] == v.shape[:-2] and len({q.dtype, k.dtype, v.dtype}) == 1
+    # The batches and heads of a product are one axis: a mask has one of its own for each of them, or for none.
+    whole = all(set(m.shape[:-2]) <= {1} or m.shape[:-2] == q.shape[:-2] for m in masks)
+    wide = max(q.shape[-1], v.shape[-1]) > WIDEST and len(q.shape) > 2
+    return plain and alike and whole and wide and {q.dtype, *(m.dtype for m in masks)} <= set(_FLOATS)
+
+
+def spelled_out(graph: OpGraph) -> OpGraph:
+    """The graph with each of these attentions as the operations that it is made of, all under its name."""
+    names = spelled(graph)
+    if not names:
+        return graph
+    tensors, ops = dict(graph.tensors), []
+    for op in graph.ops:
+        if op.name not in names:
+            ops.append(op)
+            continue
+        q, k, v, *masks = op.inputs
+        (*lead, m, d), n, own = tensors[q].shape, tensors[k].shape[-2], tensors[op.outputs[0]]
+
+        def add(kind: str, *read: str, to: tuple[int, ...], op: Op = op, own: Tensor = own, **attrs: Any) -> str:
+            name = f"{own.name}__{len(ops)}"
+            tensors[name] = Tensor(name, to, own.dtype, "intermediate")
+            ops.append(replace(op, op=kind, inputs=read, outputs=(name,), attrs=attrs))
+            return name
+
+        scale, shape = op.attrs.get("scale"), (*lead, m, n)
+        scores = add("matmul", q, add("transpose", k, to=(*lead, d, n), dim0=-2, dim1=-1), to=shape)
+        scores = add("mul", scores, to=shape, other=1 / sqrt(d) if scale is None else float(scale))
+        for mask in masks:
+            scores = add("add", scores, mask, to=shape, alpha=1)
+        shares = add("softmax", scores, to=shape, dim=-1, dtype=None)
+        ops.append(replace(op, op="matmul", inputs=(shares, v), attrs={}))
+    return replace(graph, tensors=tensors, ops=tuple(ops))
+
+
 # ---- the rule -------------------------------------------------------------------------------------------------------
 
 
@@ -322,4 +374,5 @@ def _read(walk: LoweringContext, value: Value, shape: tuple[int, ...]) -> Source
     return walk.see(walk.leaf(value), shape)
 
 
-__all__ = ["SDPA", "STAGE", "Attended", "attended", "attention", "attentions", "recognised"]
+__all__ = ["SDPA", "STAGE", "Attended", "attended", "attention", "attentions", "recognised", "spelled",
+           "spelled_out"]  # fmt: skip
