@@ -13,6 +13,7 @@ from dsl.printer import to_text
 from engine.evaluate.correctness import oracle
 from engine.strategies.planner.lowering.drafts import Scanning
 from engine.strategies.planner.lowering.program_graph import graph_of
+from engine.strategies.planner.lowering.rules.scans import without_itself
 from engine.strategies.planner.regions.partition import partition
 from tests.engine.strategies.functions import traced
 
@@ -26,6 +27,16 @@ CASES = {
     "without the element": (lambda x: torch.cumsum(x, -1) - x, [(8, 96)], False),
     "backwards": (lambda x: torch.cumsum(x.flip(1), dim=1).flip(1), [(8, 96)], True),
     "backwards, by a negative axis": (lambda x: torch.cumprod(torch.flip(x, (-1,)), 2).flip(-1), [(2, 3, 8)], True),
+    "zeros before all but the last": (
+        lambda x: torch.cat((torch.zeros_like(x.select(1, 0).unsqueeze(1)), x.narrow(1, 0, 95).cumsum(1)), 1),
+        [(8, 96)],
+        False,
+    ),
+    "the same of columns, by a slice": (
+        lambda x: torch.cat([x.new_zeros(1, 12), torch.cumsum(x[:-1], 0)]) * 2,
+        [(40, 12)],
+        False,
+    ),
     "five axes": (lambda x: x.cumsum(2).relu(), [(2, 3, 5, 4, 2)], False),
     "six axes": (lambda x: x.cumsum(3), [(2, 3, 2, 5, 2, 2)], False),
 }
@@ -68,6 +79,16 @@ def test_other_flips_stay_pytorch(function):
     split = partition(traced(function, torch.randn(8, 96)))
     scans = [s for r in split.regions for s in r.lowered.stages if isinstance(s, Scanning)]
     assert len(scans) == 1 and not scans[0].reverse
+
+
+def test_a_zero_before_other_sums_is_joined_to_them():
+    for function in (
+        lambda x: torch.cat((torch.zeros_like(x[:, :1]), x[:, 1:].cumsum(1)), 1),
+        lambda x: torch.cat((torch.ones_like(x[:, :1]), x[:, :-1].cumsum(1)), 1),
+        lambda x: torch.cat((torch.zeros_like(x[:, :1]), x[:, :-1].cumprod(1)), 1),
+    ):
+        graph = traced(function, torch.randn(8, 96))
+        assert without_itself(graph) is graph
 
 
 def test_whole_numbers_stay_pytorch():

@@ -22,7 +22,9 @@ def concatenation(walk: LoweringContext) -> Value:
     axis = int(op.attrs.get("dim", 0)) % len(out.shape)
     if len(values) == 1 and not isinstance(values[0], float):
         return values[0]
-    if any(isinstance(v, float) for v in values) or not 2 <= len(values) <= MOST:
+    if any(isinstance(v, float) for v in values):
+        raise walk.refuse("of a tensor whose elements are all one number is not covered yet")
+    if not 2 <= len(values) <= MOST:
         raise walk.refuse(f"of {len(values)} tensors is not covered yet; covered are 2 to {MOST}")
     if out.dtype not in _FLOATS or {walk.graph.tensors[n].dtype for n in op.inputs} != {out.dtype}:
         raise walk.refuse("of other elements than floats of one type is not covered yet")

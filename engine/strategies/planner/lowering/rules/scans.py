@@ -1,11 +1,14 @@
-"""Running sums and products, also from the last element to the first, which modules write with two flips."""
+"""Running sums and products, also from the last element to the first, which modules write with two flips, and without
+the element itself, which they write by joining zeros and the sums of all elements but the last."""
 
 from __future__ import annotations
 
 from dataclasses import replace
 
+from engine.strategies.planner.lowering import pointwise
 from engine.strategies.planner.lowering.drafts import Scanning, Value
 from engine.strategies.planner.lowering.lowering_context import READABLE, LoweringContext
+from engine.strategies.planner.lowering.rules.concatenation import CONCATENATIONS
 from engine.strategies.planner.lowering.rules.nonproduct import along_one
 from sol.graph import Op, OpGraph
 
@@ -50,8 +53,42 @@ def _flips(graph: OpGraph, op: Op, scan: Op) -> bool:
     return dims is not None and [d % rank for d in dims] == [scan.attrs["dim"] % rank]
 
 
+def without_itself(graph: OpGraph) -> OpGraph:
+    """The graph with zeros joined with the running sums of x but its last element as those of x, less x."""
+    ops: dict[str, Op] = {op.name: op for op in graph.ops}
+    for op in graph.ops:
+        scan = graph.producer.get(op.inputs[-1]) if op.op in CONCATENATIONS and len(op.inputs) == 2 else None
+        x = None if scan is None else _all_of(graph, op, scan)
+        if x is not None:
+            ops[scan.name] = replace(scan, inputs=(x,))
+            ops[op.name] = replace(op, op="sub", inputs=(scan.outputs[0], x), attrs={"alpha": 1})
+    if list(ops.values()) == list(graph.ops):
+        return graph
+    less = (op for op in graph.ops if op.op in CONCATENATIONS and ops[op.name].op == "sub")
+    own = {ops[op.name].inputs[0]: op.outputs[0] for op in less}
+    shapes = {scan: replace(graph.tensors[out], name=scan, kind="intermediate") for scan, out in own.items()}
+    whole = replace(graph, tensors={**graph.tensors, **shapes}, ops=tuple(ops.values()))
+    return replace(whole, ops=whole.live)
+
+
+def _all_of(graph: OpGraph, joined: Op, scan: Op) -> str | None:
+    """x, if `joined` puts one zero before the running sums of all of x but its last element."""
+    first, cut = graph.producer.get(joined.inputs[0]), graph.producer.get(scan.inputs[0])
+    if scan.op != "cumsum" or first is None or cut is None or pointwise.CONSTANTS.get(first.op) != 0.0:
+        return None
+    out, x = graph.tensors[joined.outputs[0]], graph.tensors[cut.inputs[0]]
+    axis = int(joined.attrs.get("dim", 0)) % len(out.shape)
+    one, rest = graph.tensors[first.outputs[0]].shape[axis], graph.tensors[cut.outputs[0]].shape
+    same = x.shape == out.shape and x.dtype == out.dtype and scan.attrs["dim"] % len(out.shape) == axis
+    alone = len(graph.readers.get(scan.outputs[0], ())) == 1 and scan.outputs[0] not in graph.outputs
+    begins = cut.op in ("slice", "narrow") and not cut.attrs.get("start") and cut.attrs.get("step") in (None, 1)
+    along = begins and int(cut.attrs.get("dim", 0)) % len(out.shape) == axis
+    return x.name if same and alone and along and one == 1 and rest[axis] == out.shape[axis] - 1 else None
+
+
 def turned(graph: OpGraph) -> OpGraph:
-    """The graph with flip, scan, flip as one scan with the attribute `reverse`."""
+    """The graph with flip, scan, flip as one scan with the attribute `reverse`, and with sums without the element."""
+    graph = without_itself(graph)
     around = turning(graph)
     if not around:
         return graph
@@ -68,4 +105,4 @@ def turned(graph: OpGraph) -> OpGraph:
     return replace(graph, ops=tuple(ops))
 
 
-__all__ = ["SCANS", "scan", "turned", "turning"]
+__all__ = ["SCANS", "scan", "turned", "turning", "without_itself"]
