@@ -55,19 +55,18 @@ def _flips(graph: OpGraph, op: Op, scan: Op) -> bool:
 
 def without_itself(graph: OpGraph) -> OpGraph:
     """The graph with zeros joined with the running sums of x but its last element as those of x, less x."""
-    ops: dict[str, Op] = {op.name: op for op in graph.ops}
-    for op in graph.ops:
+    ops, tensors = list(graph.ops), dict(graph.tensors)
+    for at, op in enumerate(graph.ops):  # several operations may have one name
         scan = graph.producer.get(op.inputs[-1]) if op.op in CONCATENATIONS and len(op.inputs) == 2 else None
         x = None if scan is None else _all_of(graph, op, scan)
         if x is not None:
-            ops[scan.name] = replace(scan, inputs=(x,))
-            ops[op.name] = replace(op, op="sub", inputs=(scan.outputs[0], x), attrs={"alpha": 1})
-    if list(ops.values()) == list(graph.ops):
+            (sums,) = scan.outputs
+            ops[graph.ops.index(scan)] = replace(scan, inputs=(x,))
+            ops[at] = replace(op, op="sub", inputs=(sums, x), attrs={"alpha": 1})
+            tensors[sums] = replace(tensors[op.outputs[0]], name=sums, kind="intermediate")
+    if ops == list(graph.ops):
         return graph
-    less = (op for op in graph.ops if op.op in CONCATENATIONS and ops[op.name].op == "sub")
-    own = {ops[op.name].inputs[0]: op.outputs[0] for op in less}
-    shapes = {scan: replace(graph.tensors[out], name=scan, kind="intermediate") for scan, out in own.items()}
-    whole = replace(graph, tensors={**graph.tensors, **shapes}, ops=tuple(ops.values()))
+    whole = replace(graph, tensors=tensors, ops=tuple(ops))
     return replace(whole, ops=whole.live)
 
 
@@ -92,15 +91,14 @@ def turned(graph: OpGraph) -> OpGraph:
     around = turning(graph)
     if not around:
         return graph
-    scans = {op.name for op in around.values()}
-    source = {op.outputs[0]: op.inputs[0] for op in graph.ops if op.name in around}
+    scans = {op.outputs[0] for op in around.values()}
     ops: list[Op] = []
     for op in graph.ops:
-        if op.name in scans:
-            result = next(r.outputs[0] for r in graph.readers[op.outputs[0]])
+        if op.outputs[0] in scans:
+            before, after = graph.producer[op.inputs[0]], graph.readers[op.outputs[0]][0]
             attrs = {**op.attrs, "reverse": True}
-            ops.append(replace(op, inputs=(source[op.inputs[0]],), outputs=(result,), attrs=attrs))
-        elif op.name not in around:
+            ops.append(replace(op, inputs=before.inputs, outputs=after.outputs, attrs=attrs))
+        elif op.op != "flip" or op.name not in around:
             ops.append(op)
     return replace(graph, ops=tuple(ops))
 
