@@ -99,6 +99,61 @@ def tensor_floats(n):
     return cute.make_mma_atom(TensorFloatOp(kind, kind, cutlass.Float32, shape, source, along_k, along_k))
 '''
 
+LLVM = ("cutlass._mlir.dialects", "llvm")
+# What the text of a gate imports beside CUTLASS.
+GATE_IMPORTS = frozenset({LLVM, ("functools", "wraps"), ("types", "FunctionType")})
+
+GATE = '''\
+def gate(kernel, flag_of, up):
+    """`kernel` behind a gate: it returns at once unless the guard's flag is set (`up`), or if it is set (not `up`).
+    `flag_of`: the flag out of the kernel's arguments by name.
+
+    Every thread of the grid reads the same word, and nobody writes it meanwhile: what sets it stands before this launch
+    in the stream, and the wait lets all of that end, even where this grid began while it still ran (PDL). So all warps
+    of all blocks leave here, or none. The barriers in shared memory, the meeting of a cluster's blocks, the first load
+    by TMA and the registers that warp groups hand over come after, so none of them ever waits for who has left. A grid
+    that leaves has waited too: its end still means the end of all before it. The load goes past L1, which may hold the
+    word of before. A kernel that sets the flag has no gate of its own, as its blocks might read different values.
+    """
+    inner = kernel.__wrapped__
+    code = getattr(inner, "_original_code", inner.__code__)  # CuTe DSL rewrites a kernel's code when it traces it
+    body = FunctionType(code, inner.__globals__, inner.__name__, inner.__defaults__, inner.__closure__)
+    body.__annotations__ = inner.__annotations__
+    body, signature = cute.jit(body), inspect.signature(inner)
+
+    @wraps(inner, updated=())  # not what CuTe DSL knows of `inner`
+    def gated(*values, **named):
+        flag = flag_of(signature.bind(*values, **named).arguments)
+        leaves = "eq" if up else "ne"
+        llvm.inline_asm(
+            None,
+            [flag.iterator.toint().ir_value()],
+            "{ .reg .pred leaves; .reg .b32 flag; griddepcontrol.wait; ld.relaxed.gpu.global.b32 flag, [$0]; "
+            f"setp.{leaves}.s32 leaves, flag, 0; @leaves exit; }}",
+            "l,~{memory}",
+            has_side_effects=True,
+            asm_dialect=llvm.AsmDialect.AD_ATT,
+        )
+        return body(*values, **named)
+
+    return cute.kernel(preprocess=False)(gated)
+'''
+
+LEAVE = '''\
+def leave_where_set(flag):
+    """End the block if one of its threads sees the guard's flag set: nobody reads its results. The others of the kernel
+    may be setting it, so threads might see it differently, and agree before any of them leaves."""
+    llvm.inline_asm(
+        None,
+        [flag.iterator.toint().ir_value()],
+        "{ .reg .pred leaves; .reg .b32 flag; ld.relaxed.gpu.global.b32 flag, [$0]; setp.ne.s32 leaves, flag, 0; "
+        "barrier.cta.red.or.pred leaves, 0, leaves; @leaves exit; }",
+        "l,~{memory}",
+        has_side_effects=True,
+        asm_dialect=llvm.AsmDialect.AD_ATT,
+    )
+'''
+
 PACKED = '''\
 class Packed:
     """Remembers which version of its parameters was prepacked: the very same tensors, not written to since."""

@@ -324,4 +324,18 @@ class ConvStage:
 '''
 )
 
+GATED = '''\
+def behind_gate(kind, up):
+    """A class of convolutions that run where the guard's flag is set (`up`), or where it is not. The flag is the last
+    of `reads`."""
+
+    class Gated(kind):
+        kernel = gate(kind.kernel, lambda named: named["reads"][-1], up)
+
+        def store(self, mma, acc, staged, thread, outs, reads, at):
+            kind.store(self, mma, acc, staged, thread, outs, reads[:-1], at)
+
+    return Gated
+'''
+
 VERSION = hashlib.sha256(CONV.encode()).hexdigest()[:12]

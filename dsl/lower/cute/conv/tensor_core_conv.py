@@ -16,15 +16,18 @@ from dsl.lower.cute.conv.conv_store import WATCHED
 from dsl.lower.cute.conv.conv_tiles import Tiling, boxes, tile_of, tiling
 from dsl.lower.cute.conv.folds import FOLD, POOL, FoldingConv, stored
 from dsl.lower.cute.generated_kernels import FLAG, WATCH, watched_results
-from dsl.lower.cute.parts import TENSOR_FLOAT
+from dsl.lower.cute.parts import GATE, GATE_IMPORTS, TENSOR_FLOAT
 from dsl.lower.cute.stage import CUTE, Part, StagePlan, Text, types_of
 
 STORED = (DType.F32, DType.F16, DType.BF16)
 _TAKEN = ("acc", "cute", "cutlass", "Float32", "fmax", "fmin", "rcp_approx", "select_")
 
 
-def plan(program: Program, stage: Conv) -> StagePlan:
-    """The plan of a tensor-core convolution. Raises Refusal."""
+def plan(program: Program, stage: Conv, gate: bool | None = None) -> StagePlan:
+    """The plan of a tensor-core convolution. Raises Refusal.
+
+    `gate`: in a guarded program, its kernels run only where the flag is set (True), or only where it is not (False).
+    """
     types = types_of(program)
     folds = isinstance(stage, FoldingConv)
     x, w, y = types[stage.x.name], types[stage.w.name], stage.sums if folds else stage.type
@@ -44,12 +47,14 @@ def plan(program: Program, stage: Conv) -> StagePlan:
     for number, launch in enumerate(launches):
         kind = "WatchedKernel" if watched_results(program, stage) else "ConvKernel"
         kind = {1: "FoldKernel"}.get(prod(stage.window), "PoolKernel") if folds else kind
+        kind = kind if gate is None else f"behind_gate({kind}, up={gate})"
         for text, *marks in _kernel(stage, w, y, launch, tile, number, kind, reads_of):
             out.add(text, *(("", mark) for mark in marks))
     out.gap(2)
     results, values = [f"out{i}" for i in range(len(outs))], [f"read{i}" for i in range(len(reads_of))]
     watches = [FLAG] if watched_results(program, stage) else []
-    values += watches
+    flag = [FLAG] if watches or gate is not None else []
+    values += flag
     out.add(f"@cute.jit\ndef {stage.name}_launch({', '.join(['x', 'w', *results, *values])}, stream: CUstream):")
     for number in range(len(launches)):
         out.add(f"    {name}_{number}.launch(x, w, {_tuple(results)}, {_tuple(values)}, stream)")
@@ -60,12 +65,13 @@ def plan(program: Program, stage: Conv) -> StagePlan:
             *([TENSOR_FLOAT] if x.dtype is DType.F32 else []),
             *([WATCHED] if watches else []),
             *([FOLD, POOL] if folds else []),
+            *([GATE, conv_text.GATED] if gate is not None else []),
         ]
     )
-    tensors = (stage.x.name, stage.w.name, *outs, *(f.name for f in reads_of), *watches)
+    tensors = (stage.x.name, stage.w.name, *outs, *(f.name for f in reads_of), *flag)
     version = same_kernels.key(shared, "\n".join(out.lines), (stage.name, *tensors))
     dtypes = [CUTE[t.dtype] for t in (x, w, *([stage.type] * len(outs)), *(types[f.name] for f in reads_of))]
-    dtypes += [CUTE[DType.I32]] * len(watches)
+    dtypes += [CUTE[DType.I32]] * len(flag)
     dtype_list = ", ".join(f"cutlass.{d}" for d in dtypes)
     aligned = 2 + len(outs)
     text = f'{name} = ConvStage({stage.name}_launch, ({dtype_list}), {aligned}, "{version}")'
@@ -75,6 +81,11 @@ def plan(program: Program, stage: Conv) -> StagePlan:
     parts += (Part(FOLD, 37),) if folds else ()
     parts += (Part(POOL, 38),) if folds and prod(stage.window) > 1 else ()
     imports |= {("cutlass", name) for name in ("Int32", "Uint32") if watches}
+    modules = set(conv_text.MODULES)
+    if gate is not None:
+        parts += (Part(GATE, 7), Part(conv_text.GATED, 39))
+        imports |= GATE_IMPORTS
+        modules.add("inspect")
     return StagePlan(
         out,
         ", ".join(tensors),
@@ -83,7 +94,7 @@ def plan(program: Program, stage: Conv) -> StagePlan:
         frozenset(imports | set(conv_text.IMPORTS)),
         (),
         ("compute", "store"),
-        frozenset(conv_text.MODULES),
+        frozenset(modules),
     )
 
 

@@ -18,7 +18,7 @@ CUTE = {DType.F32: "Float32", DType.F16: "Float16", DType.BF16: "BFloat16"}
 TAKEN = {
     *("acc", "acc2", "c", "D", "self", "count", "index", "split_k_semaphore", "split_k_workspace", "add_to_output"),
     *("cute", "math", "Float32", "Float16", "BFloat16", "fmax", "fmin", "rcp_approx", "select_", "unpack", "pack"),
-    *("gelu_erf", "gelu_tanh_approx", "silu", "sigmoid", "offset", "sr_seed"),
+    *("gelu_erf", "gelu_tanh_approx", "silu", "sigmoid", "offset", "sr_seed", "gate"),
 }
 _IDENTIFIER = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\Z")
 _LAYER = re.compile(r"\A.*_\d+_(?=[A-Za-z])")  # layers_3_ of layers_3_fc1_bias

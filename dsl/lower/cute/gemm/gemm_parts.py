@@ -247,6 +247,45 @@ def tensor_float_epilogue(**how):
 '''
 
 
+GATED = '''\
+class Gate(EpiOp):
+    """The guard's flag, which the kernel reads before all else. An epilogue's function does not see it."""
+
+    def __init__(self, name, up):
+        super().__init__(name)
+        self.up = up
+
+    def config_key(self):
+        return (self.up, GATE_VERSION)
+
+    def host_fake_arg(self, key, fctx):
+        return cute.runtime.make_fake_tensor(cutlass.Int32, (1,), stride=(1,))
+
+    def param_fields(self):
+        return [(self.name, object, None)]
+
+    def to_params(self, gemm, args):
+        return {self.name: getattr(args, self.name)}
+
+
+def epilogue_behind_gate(kind, up, **how):
+    """An epilogue of a product that runs where the guard's flag is set (`up`), or where it is not."""
+
+    class Gated:
+        kernel = gate(GemmSm90.kernel, lambda named: named["epilogue_params"].gate, up)
+
+    class GatedEpilogue(kind):
+        def _mint(self, *key):
+            made = super()._mint(*key)
+            kinds = self.__dict__.setdefault("gated", {})
+            if made not in kinds:
+                kinds[made] = type(made.__name__ + "_gated", (Gated, made), {"__module__": made.__module__})
+            return kinds[made]
+
+    return lambda function: GatedEpilogue(function, extra_ops=(Gate("gate", up),), **how)
+'''
+
+
 def version(text: str) -> str:
     """A short name of a part's text, for cache keys."""
     return hashlib.sha256(text.encode()).hexdigest()[:12]

@@ -6,17 +6,20 @@ from dsl.ir import DType, Gemm, GroupedGemm, Program
 from dsl.lower.cute.gemm import gemm_parts, gemm_reduction_parts
 from dsl.lower.cute.gemm.quack_gemm import GemmPlan, Result, plan_gemm
 from dsl.lower.cute.generated_kernels import FLAG
-from dsl.lower.cute.parts import TENSOR_FLOAT
+from dsl.lower.cute.parts import GATE, GATE_IMPORTS, TENSOR_FLOAT
 from dsl.lower.cute.stage import Part, Scratch, StagePlan, Text
 
 _WIDTH = 118
 
 
-def plan(program: Program, stage: Gemm | GroupedGemm) -> StagePlan:
-    """The plan of a product. Raises Refusal if quack cannot compute it."""
+def plan(program: Program, stage: Gemm | GroupedGemm, gate: bool | None = None) -> StagePlan:
+    """The plan of a product. Raises Refusal if quack cannot compute it.
+
+    `gate`: in a guarded program, the kernel runs only where the flag is set (True), or only where it is not (False).
+    """
     gemm = plan_gemm(program, stage)
     out, reduced = Text(), [r for r in gemm.results if r.finish]
-    epilogue = _epilogue(out, gemm)
+    epilogue = _epilogue(out, gemm, gate)
     out.gap(2)
     _stage(out, gemm, stage, reduced, epilogue)
     operands = [(i.argument, i.view) for i in gemm.inputs]
@@ -25,6 +28,7 @@ def plan(program: Program, stage: Gemm | GroupedGemm) -> StagePlan:
     operands += [(r.key, r.partial) for r in gemm.results if r.kind != "D"]
     operands += [(key, FLAG) for key, _ in gemm.watched]
     operands += [(f"{r.key} whole", r.whole) for r in reduced]
+    operands += [("gate", FLAG)] if gate is not None else []
     d = next((r.partial for r in gemm.results if r.kind == "D"), "None")
     texts = [gemm.a, gemm.b, d, "{" + ", ".join(f'"{key}": {text}' for key, text in operands) + "}"]
     scratch = [r.scratch for r in reduced]
@@ -34,9 +38,9 @@ def plan(program: Program, stage: Gemm | GroupedGemm) -> StagePlan:
         texts += [stage.sizes.name, f"{stage.name}_{groups.suffix}"]
         tensors.append(stage.sizes.name)
         scratch.append(groups)
-    tensors += [f"{stage.name}_{s.suffix}" for s in scratch] + [FLAG] * bool(gemm.watched)
+    tensors += [f"{stage.name}_{s.suffix}" for s in scratch] + [FLAG] * bool(gemm.watched or gate is not None)
     used = tuple(dict.fromkeys(tensors))
-    parts, imports, modules = _shared(gemm, reduced)
+    parts, imports, modules = _shared(gemm, reduced, gate)
     return StagePlan(
         out,
         ", ".join(texts),
@@ -53,7 +57,7 @@ def _groups(program: Program, stage: GroupedGemm) -> int:
     return program.type_of(stage.sizes.name).shape[0]
 
 
-def _epilogue(out: Text, p: GemmPlan) -> str:
+def _epilogue(out: Text, p: GemmPlan, gate: bool | None) -> str:
     """Add the decorated epilogue function of one element. Returns its name, which is of its text: quack knows equal
     ones by both, whatever stage they are of."""
     pins = [f'"{i.argument}": {i.op}' for i in p.inputs] + (['"offset": Offset("offset")'] if p.body.indexed else [])
@@ -61,7 +65,14 @@ def _epilogue(out: Text, p: GemmPlan) -> str:
     sinks += [f'"{key}": Watched("{key}", ragged={p.ragged[1]})' for key, _ in p.watched]
     stores = [f'"{r.key}"' for r in p.results if r.kind == "store"]
     word = {DType.I8: "whole_epilogue", DType.TF32: "tensor_float_epilogue"}.get(p.compute, "gemm_epilogue")
+    kit = [TENSOR_FLOAT, gemm_parts.TENSOR_FLOATS] if p.compute is DType.TF32 else []
+    behind = []
+    if gate is not None:
+        kind = "TensorFloatEpilogue" if p.compute is DType.TF32 else "EpiMod"
+        word, behind = "epilogue_behind_gate", [(f"{kind}, up={gate}", [], "")]
+        kit += [GATE, gemm_parts.GATED]
     how = [
+        *behind,
         *([("ops={", pins, "}")] if pins else []),
         *([("outputs=(", stores, ",)" if len(stores) == 1 else ")")] if stores else []),
         *([("outs={", sinks, "}")] if sinks else []),
@@ -83,7 +94,6 @@ def _epilogue(out: Text, p: GemmPlan) -> str:
     if len(text) > _WIDTH:
         text = "    return {" + "".join(f"\n        {row}," for row in rows) + "\n    }"
     lines.append(text)
-    kit = [TENSOR_FLOAT, gemm_parts.TENSOR_FLOATS] if p.compute is DType.TF32 else []
     name = f"epilogue_{gemm_parts.version(repr([head, arguments, lines, *kit]))[:6]}"
     first = out.next
     for line in (head, f"def {name}({', '.join(arguments)}):", *lines):
@@ -133,7 +143,7 @@ def _stage(out: Text, p: GemmPlan, stage, reduced: list[Result], epilogue: str) 
     out.add(f")  # stages: {c.stages} by our count; quack takes as many as shared memory holds", ("", "stages"))
 
 
-def _shared(p: GemmPlan, reduced: list[Result]):
+def _shared(p: GemmPlan, reduced: list[Result], gate: bool | None):
     """The shared parts, imports and modules of the stage."""
     parts = [Part(gemm_parts.GEMM, 10)]
     imports = {("quack.gemm_runtime.host", "run_gemm_epi_plan")}
@@ -148,8 +158,13 @@ def _shared(p: GemmPlan, reduced: list[Result]):
         imports |= {("quack.epilogue.frontend", "EpiMod"), ("quack.cute_dsl_utils", "torch2cute_dtype_map")}
         imports |= {("functools", "partial"), *own}
         modules.add("cutlass")
-    else:
+    elif gate is None:
         imports.add(("quack.epilogue.frontend", "gemm_epilogue"))
+    if gate is not None:
+        parts += [Part(GATE, 7), Part(gemm_parts.versioned("GATE_VERSION", gemm_parts.GATED), 10)]
+        imports |= {("quack.epilogue.frontend", "EpiMod"), ("quack.epilogue.ops", "EpiOp"), *GATE_IMPORTS, *own}
+        imports.add(("quack.gemm_sm90", "GemmSm90"))
+        modules |= {"cutlass", "inspect"}
     if p.splits > 1:
         parts.append(Part(gemm_parts.SPLIT_K, 11))
         imports |= {("quack.gemm", "_split_k_buffers"), ("quack.gemm_config", "SplitKMode")}
