@@ -6,9 +6,10 @@ that stores f16 for products only (dsl.narrowed). Each of them checks the values
 A chunk is what one warp converts: some hundred neighbouring elements. The kernel sets a flag if the largest magnitude
 of a chunk is neither 0 nor within [2^-9, 65504], or if the chunk holds a NaN or an infinity.
 
-If the flag is set, rescue kernels compute the whole program again from its parameters, in f32 on the CUDA cores, and
-overwrite the results. Every call launches the rescue kernels; they exit at once if the flag is not set. So no call
-waits for the host, and the whole pipeline is one CUDA graph.
+If the flag is set, rescue kernels compute the whole program again from its parameters and overwrite the results: in
+tf32 where `cute` has a tensor-core kernel that is worth its launches (dsl.lower.plan.rescue), else in f32 on the CUDA
+cores. Every call launches the rescue kernels; they exit at once if the flag is not set. So no call waits for the host,
+and the whole pipeline is one CUDA graph.
 
 A product that passes the check is no worse than tf32. Rounding x to f16 (normal or subnormal) has an error of at most
 
@@ -20,7 +21,8 @@ largest magnitude m >= 2^-9 (or is all zeros, which f16 represents exactly), so 
 plus at most 2^-16 of the largest magnitude in its chunk, a thirty-second of the error that tf32 allows for that largest
 element. Both multiply exactly and accumulate in f32.
 
-`rescue` builds the second pipeline: the same stages in f32, row-major, without the casts.
+`rescue` builds the second pipeline: the same stages in f32, row-major, without the casts; or with the layouts of the
+first, which tensor cores need.
 """
 
 from __future__ import annotations
@@ -192,17 +194,18 @@ def _stored(s: Stage, program: Program) -> Iterator[Objection]:
 # ---- the same program in f32 ----------------------------------------------------------------------------------
 
 
-def rescue(program: Program) -> Program:
+def rescue(program: Program, layouts: bool = False) -> Program:
     """The pipeline of a guarded program in f32 (i32 stays), row-major, on the CUDA cores, without its casts.
 
-    Parameters and results keep their names and order. A reduction in a product's epilogue becomes a separate stage.
+    `layouts`: tensors keep their layouts instead, and so do the transforms that change them. Parameters and results
+    keep their names and order. A reduction in a product's epilogue becomes a separate stage.
     """
-    return _Rescue(program).run()
+    return _Rescue(program, layouts).run()
 
 
 class _Rescue:
-    def __init__(self, program: Program):
-        self.program = program
+    def __init__(self, program: Program, layouts: bool):
+        self.program, self.layouts = program, layouts
         self.stages: list[Stage] = []
         self.aliases: dict[str, str] = {}  # the result of a dropped cast -> the tensor that it casts
         self.types = {p.name: p.type for p in program.params}
@@ -234,15 +237,17 @@ class _Rescue:
         return name
 
     def _type(self, t: TensorType) -> TensorType:
-        return TensorType(DType.I32 if t.dtype is DType.I32 else DType.F32, t.shape, NCHW)
+        return TensorType(DType.I32 if t.dtype is DType.I32 else DType.F32, t.shape, t.layout if self.layouts else NCHW)
 
     def _transform(self, s: Transform) -> None:
-        if s.view is None and s.permute is None and s.pad is None and s.crop is None:
+        lies = self.types[self._name(s.x.name)].layout
+        if (s.view, s.permute, s.pad, s.crop) == (None,) * 4 and self._type(s.type).layout == lies:
             self.aliases[s.name] = s.x.name
             return
         self.types[s.name] = self._type(s.type)
+        layout = s.store_layout if self.layouts else None
         self.stages.append(
-            replace(s, x=self._operand(s.x), to=None, store_layout=None, type=self.types[s.name], clauses=())
+            replace(s, x=self._operand(s.x), to=None, store_layout=layout, type=self.types[s.name], clauses=())
         )
 
     def _operand(self, o: Operand) -> Operand:
@@ -268,8 +273,8 @@ class _Rescue:
         lets = tuple(replace(x, expr=self._expr(x.expr)) for x in s.lets)
         also = tuple(replace(a, expr=self._expr(a.expr), type=a.type and self._type(a.type)) for a in s.also)
         s = replace(
-            s, **changes, lets=lets, also=also, epilogue=self._expr(s.epilogue), store=None, store_layout=None,
-            type=self._type(s.type), clauses=(),
+            s, **changes, lets=lets, also=also, epilogue=self._expr(s.epilogue), store=None,
+            store_layout=s.store_layout if self.layouts else None, type=self._type(s.type), clauses=(),
         )  # fmt: skip
         if isinstance(s, Gemm):
             self._gemm(s)

@@ -45,6 +45,20 @@ def kernels(data: bytes) -> list[Kernel]:
     return [k for start in _cubins(data) for k in _kernels(data[start:])]
 
 
+def code(data: bytes) -> dict[str, bytes]:
+    """The machine code of every kernel of every cubin embedded in `data`."""
+    out: dict[str, bytes] = {}
+    for start in _cubins(data):
+        elf = data[start:]
+        header = _HEADER.unpack_from(elf)
+        sections = [_SECTION.unpack_from(elf, header[6] + i * header[11]) for i in range(header[12])]
+        for section in sections:
+            name = _text(elf, sections[header[13]][4] + section[0])
+            if name.startswith(".text."):
+                out[name.removeprefix(".text.")] = elf[section[4] : section[4] + section[5]]
+    return out
+
+
 def _cubins(data: bytes) -> Iterator[int]:
     at = data.find(b"\x7fELF\x02\x01")
     while at >= 0:

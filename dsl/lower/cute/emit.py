@@ -17,10 +17,12 @@ from dsl.lower.cute import parts
 from dsl.lower.cute.conv.folds import FoldingConv, fused
 from dsl.lower.cute.generated_kernels import FLAG
 from dsl.lower.cute.guarded import plan_rescue
+from dsl.lower.cute.guarded import plan_stage as plan_guarded
 from dsl.lower.cute.names import names_of, renamed
 from dsl.lower.cute.stage import TORCH, Part, StagePlan, Text, memory_shape, plan_stage, types_of
 from dsl.lower.plan.buffers import WORKSPACE, Buffers
 from dsl.lower.plan.buffers import plan as plan_buffers
+from dsl.lower.plan.rescue import chosen
 from dsl.printer import digest, to_text
 
 _CAPABILITY = {"sm_90a": "sm_90"}
@@ -41,11 +43,20 @@ def lower(program: Program) -> Source:
         if t.dtype not in TORCH:
             raise Refusal("cute-dtype", f"{name} is {t.dtype.value}, which cute does not store in memory", "cast it")
     _results(program)
+    if not program.guard:
+        return _lowered(program, types, None)
+    try:
+        return _lowered(program, types, chosen(program))
+    except Refusal:  # if it is of the second pipeline, the one in f32 takes what that one does not
+        return _lowered(program, types, rescue(program))
+
+
+def _lowered(program: Program, types: dict[str, TensorType], second: Program | None) -> Source:
+    """`second`: the rescue pipeline of a guarded program."""
     own = program.guard or not all(isinstance(s, Gemm | GroupedGemm) for s in program.stages)
-    second = rescue(program) if program.guard else None
     others = {n: _beside(n, types) for n in written_by(second)} if second else {}
     names = names_of([*types, *others.values()], own)
-    pipes = [_pipe(program, names, plan_stage, fused)]
+    pipes = [_pipe(program, names, plan_guarded if second else plan_stage, fused)]
     if second:
         theirs = {**{p.name: names[p.name] for p in program.params}, **{n: names[o] for n, o in others.items()}}
         pipes.append(_pipe(second, theirs, plan_rescue))
@@ -216,7 +227,7 @@ def _tensors(out: Text, program: Program, pipes: list[_Pipe]) -> None:
     where = " in memory (channels last)." if last else "."
     out.add(f"# Every tensor of the program: name, element type, shape{where}")
     for pipe in pipes[1:]:
-        shapes += [(pipe.names[n], pipe.types[n], pipe.types[n].shape) for n in written_by(pipe.program)]
+        shapes += [(pipe.names[n], pipe.types[n], memory_shape(pipe.types[n])) for n in written_by(pipe.program)]
     shapes += [(n, t, t.shape) for pipe in pipes for n, t in pipe.scratch]
     rows = [f'    ("{n}", torch.{TORCH[t.dtype]}, {shape!r}),' for n, t, shape in shapes]
     rows += [f'    ("{FLAG}", torch.int32, (1,)),'] if program.guard else []

@@ -1,8 +1,9 @@
 """The rescue kernels of a guarded program (dsl.guard).
 
-A kernel that finds a value out of range sets `guard_flag`, one i32 that each call clears first. A rescue kernel is a
-generated kernel with a small grid whose blocks loop over the original blocks. Each block checks the flag once and exits
-if it is not set.
+A kernel that finds a value out of range sets `guard_flag`, one i32 that each call clears first. On the CUDA cores a
+rescue kernel is a generated kernel with a small grid whose blocks loop over the original blocks. Each block checks the
+flag once and exits if it is not set. On the tensor cores it is the kernel of a tf32 program behind a gate (parts.GATE),
+and large products in f16 are behind the opposite gate.
 """
 
 from __future__ import annotations
@@ -13,11 +14,13 @@ from dataclasses import replace
 from dsl.ir import Attention, Conv, DType, Gemm, Program, Stage
 from dsl.lower import Refusal
 from dsl.lower.cute.attention import rescue_attention
-from dsl.lower.cute.conv import direct
-from dsl.lower.cute.gemm import simt
-from dsl.lower.cute.generated_kernels import FLAG, SMS, version_of
+from dsl.lower.cute.conv import direct, tensor_core_conv
+from dsl.lower.cute.conv.folds import FoldingConv
+from dsl.lower.cute.gemm import gemm_text, simt
+from dsl.lower.cute.generated_kernels import FLAG, SMS, version_of, watched_results
 from dsl.lower.cute.stage import CUTE, StagePlan, Text
 from dsl.lower.cute.stage import plan_stage as plan_plain
+from dsl.lower.plan.rescue import leaves_out, on_tensor_cores
 
 UNROLLED = 96  # unrolled multiplications of a rescue convolution; few, so that it builds fast
 BLOCKS = 4 * SMS  # grid of a rescue kernel: the blocks that a GPU starts at once
@@ -29,8 +32,22 @@ _LAUNCHED = re.compile(
 )
 
 
+def plan_stage(program: Program, stage: Stage) -> StagePlan:
+    """The plan of a stage of a guarded program: a large product is left out where the flag is set. Raises Refusal."""
+    product = replace(stage, type=stage.sums) if isinstance(stage, FoldingConv) else stage
+    if leaves_out(program, product) and not watched_results(program, stage):
+        return _product(stage)(program, stage, False)
+    return plan_plain(program, stage)
+
+
+def _product(stage: Gemm | Conv):
+    return gemm_text.plan if isinstance(stage, Gemm) else tensor_core_conv.plan
+
+
 def plan_rescue(program: Program, stage: Stage) -> StagePlan:
     """The plan of a stage of the rescue pipeline, whose kernels check the flag first. Raises Refusal."""
+    if on_tensor_cores(stage):
+        return _product(stage)(program, stage, True)
     if isinstance(stage, Attention):
         plan = rescue_attention.plan(program, stage)
     elif isinstance(stage, Conv):

@@ -9,7 +9,7 @@ from dsl.ir import Also, Load, Operand, Program, StageBase
 
 # Names of the module that a stage or tensor must not shadow, and constants that its upper case must not equal.
 CONSTANTS = {"THREADS", "ROWS", "TENSORS", "STAGES", "INPUTS", "OUTPUTS", "CAST_VERSION", "WORKSPACE", "LANES"}
-CONSTANTS |= {f"{part}_VERSION" for part in ("REDUCE", "OFFSET", "OFFSETS", "PAIRS", "WATCHED")}
+CONSTANTS |= {f"{part}_VERSION" for part in ("REDUCE", "OFFSET", "OFFSETS", "PAIRS", "WATCHED", "GATE")}
 RESERVED = {
     *("os", "torch", "cute", "cutlass", "quack", "math", "operator", "build", "load", "run", "check", "launch"),
     *("inputs", "outputs", "artifact", "acc", "fakes", "stage", "stages", "operands", "device", "t", "memory", "at"),

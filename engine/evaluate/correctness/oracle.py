@@ -5,7 +5,7 @@ the epilogue is evaluated in f32, and the result is rounded to its stored type. 
 everything is float64, the ideal that the program approximates. (Two properties of the hardware are not modelled: the
 order of f32 sums, and the 14 bits or so in which Hopper's tensor cores add up fp8 products.)
 
-A guarded program (dsl.guard) whose conversions meet values that f16 does not hold computes its pipeline in f32 instead.
+A guarded program (dsl.guard) whose conversions meet values that f16 does not hold computes its rescue pipeline instead.
 Here, chunks are 256 elements each, cut from the tensor row by row (for a result that is rounded when stored: in memory
 order); kernels cut chunks along the elements of a warp.
 
@@ -24,6 +24,7 @@ from dsl.axes import axes_of
 from dsl.check.program import check
 from dsl.guard import CHUNK, HIGH, LOW, conversions, rescue, roomy
 from dsl.ir import NHWC, DType, Map, Program, Reduce, Stage, Transform
+from dsl.lower.plan.rescue import chosen
 from dsl.narrowed import watched_stores
 from dsl.rules import legal
 from engine.evaluate.correctness import stage_meanings
@@ -48,7 +49,7 @@ def run(program: Program, inputs: Sequence[torch.Tensor], *, exact: bool = False
     """
     env = _parameters(program, inputs, exact)
     if _all(program, env, exact) is not None:
-        return run(rescue(program), inputs)
+        return run(chosen(program), inputs)
     return [env[name] for name in program.results]
 
 

@@ -147,7 +147,7 @@ def of_precision(derived: str, declared: str, roof: str | None = None) -> dict[s
     if _FINE_TO_COARSE.index(derived) > _FINE_TO_COARSE.index(declared):
         return check("precision", GAMING, f"its products are in {derived}, it is compared in {declared}")
     if roof not in (None, derived):
-        sentence = f"its products are in {roof} under a guard that computes all again in f32 outside of {roof}'s range"
+        sentence = f"its products are in {roof} under a guard that computes all again outside of {roof}'s range"
         return check("precision", PASSED, f"{sentence}, which stands in {derived}; its class is {declared}")
     return check("precision", PASSED, f"its products are in {derived}, its class is {declared}")
 

@@ -45,6 +45,10 @@ def test_what_is_read_is_what_ptxas_said(tmp_path):
         static = re.search(r"(\d+) bytes smem", part.partition("entry function '")[2].partition("Compiling")[0])
         assert kernel.shared_static == (int(static[1]) if static else 0)
     assert 0 < read["plain"].instructions < read["spilling"].instructions < 4096
+    code = cubin.code((tmp_path / "k.cubin").read_bytes())
+    assert {name: len(text) // cubin.INSTRUCTION for name, text in code.items()} == {
+        k.name: k.instructions for k in read.values()
+    }
     assert read["spilling"].stack_bytes == 256 and read["shared"].shared_static == 2048
 
     # An object file carries it somewhere inside.
