@@ -2,6 +2,7 @@
 
 import re
 import subprocess
+from dataclasses import replace
 
 import pytest
 import torch
@@ -11,8 +12,10 @@ from hypothesis import strategies as st
 from dsl.check.program import check
 from dsl.compile import compile
 from dsl.guard import rescue
-from dsl.ir import Program
+from dsl.ir import DType, Program
+from dsl.lower import Refusal
 from dsl.lower.cpp import guarded, lower
+from dsl.lower.plan import rescue as rescue_plan
 from dsl.printer import to_text
 from engine.build.nvcc import find_toolchain
 from engine.evaluate.correctness import oracle
@@ -143,7 +146,66 @@ def test_whatever_the_magnitudes_it_is_no_worse_than_tf32(pooled, seed, reach, x
     assert error(run([x, w, b])[0], want) <= 1.2 * error(tf32, want)
 
 
-def test_rescue_kernels_have_few_blocks_that_take_the_others_turns():
+ROWS = """program rows(x: f32[2, 12, 13, 22], w: f32[40, 12, 3, 3], b: f32[40]) -> f32[2, 40, 11, 20] {
+  guard f32
+  y = conv2d(x, w) { compute f16  epilogue relu(acc + b[c]) }
+  return y
+}"""
+
+
+@pytest.fixture
+def worth(monkeypatch):
+    """worth(1e9): a rescue on the tensor cores is worth it, however small a product is; worth(0): it never is."""
+
+    def set_(value: float) -> None:
+        monkeypatch.setattr(rescue_plan, "WORTH", value)
+        rescue_plan.chosen.cache_clear()
+
+    yield set_
+    rescue_plan.chosen.cache_clear()
+
+
+def test_on_tensor_cores_the_rescue_has_the_bits_of_the_program_in_tf32(worth, tmp_path):
+    worth(1e9)
+    p = program(ROWS)
+    (conv,) = rescue_plan.chosen(p).stages
+    assert conv.config.compute is DType.TF32
+    for folder in ("guarded", "half", "wide"):
+        (tmp_path / folder).mkdir()
+    _, run = build(p, tmp_path / "guarded")
+    _, half = build(replace(p, guard=False), tmp_path / "half")
+    _, wide = build(rescue_plan.chosen(p), tmp_path / "wide")
+    x, *more = inputs_of(p)
+    for scale, plain in ((1.0, half), (1e6, wide), (1e-6, wide)):
+        inputs = [x * scale, *more]
+        assert torch.equal(run(inputs)[0], plain(inputs)[0]), scale
+
+
+def test_what_is_refused_in_tf32_is_computed_again_in_f32(worth, monkeypatch):
+    worth(1e9)
+
+    def refusing(program, stage, types):
+        if rescue_plan.on_tensor_cores(stage):
+            raise Refusal("cpp-conv-rowmajor", "a reason that only the back end knows", None)
+        return plan(program, stage, types)
+
+    plan = guarded.plan_stage
+    monkeypatch.setattr(guarded, "plan_stage", refusing)
+    assert "turn += gridDim.x" in lower(program(ROWS)).text
+
+
+def test_every_kernel_on_tensor_cores_asks_the_flag_first_and_keeps_its_grid(worth):
+    worth(1e9)
+    text = lower(program(ROWS)).text
+    kernels = re.findall(r"__global__ void [^{]*?_(y\w*)\(__grid_constant__ Params const p\) \{\n(.*)\n", text)
+    assert [name for name, _ in kernels] == ["y", "y", "y_f32", "y_f32"]  # weights first, then the product
+    assert [first.startswith("  if (*static_cast<int const volatile*>(p.guard_flag) == 0) return;")
+            for _, first in kernels] == [False, False, True, True]  # fmt: skip
+    assert "turn += gridDim.x" not in text
+
+
+def test_rescue_kernels_have_few_blocks_that_take_the_others_turns(worth):
+    worth(0)
     p = program(POOLED.replace("f32[2,", "f32[600,"))
     waiting = guarded.second(p).stages
     assert [s.name for s in waiting] == ["y_f32", "z_f32"]
@@ -186,8 +248,10 @@ def test_the_guard_s_line_leads_to_its_flag_and_its_second_pipeline():
 
 
 @pytest.mark.toolchain
-def test_nvcc_builds_it(tmp_path):
+@pytest.mark.parametrize(("value", "kernels"), [(0.0, 5), (1e9, 6)], ids=["on CUDA cores", "on tensor cores"])
+def test_nvcc_builds_it(value, kernels, tmp_path, worth):
     """Kernels alone, for sm_90a: two seconds."""
+    worth(value)
     tools = find_toolchain()
     if tools is None:
         pytest.skip("needs nvcc")
@@ -201,5 +265,5 @@ def test_nvcc_builds_it(tmp_path):
         text=True,
     )
     assert ran.returncode == 0, ran.stderr[-2000:]
-    assert ran.stderr.count("Compiling entry function") == 5 and ", 0 bytes spill stores" in ran.stderr
+    assert ran.stderr.count("Compiling entry function") == kernels and ", 0 bytes spill stores" in ran.stderr
     assert all(" 0 bytes spill stores" in line for line in ran.stderr.split("\n") if "spill stores" in line)
