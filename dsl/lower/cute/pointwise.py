@@ -123,6 +123,7 @@ def add_kernel(text: Text, walk: Walk) -> str:
         f'    """{count} of {width}: a thread takes {rows}, all read before the first is written."""'
         if width > 1
         else f'    """{count}: a thread takes {rows}, all read before the first is written."""',
+        *([f"    leave_where_set({walk.flag})"] if walk.stops else []),
         "    thread, _, _ = cute.arch.thread_idx()",
         "    block, _, _ = cute.arch.block_idx()",
         f"    first = Uint32(block) * {several} + Uint32(thread)",

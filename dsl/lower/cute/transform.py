@@ -17,6 +17,7 @@ from dsl.lower.cute.generated_kernels import COMPUTED, FLAG, element, own_plan
 from dsl.lower.cute.pointwise import add_kernel
 from dsl.lower.cute.stage import CUTE, Part, StagePlan, Text, types_of
 from dsl.lower.cute.walk import Reading, Walk, add_launch, blocks_of, walk_tensors
+from dsl.lower.plan.rescue import stops_early
 
 _FLAT = ("f32", "f16", "bf16")
 
@@ -36,7 +37,8 @@ def plan(program: Program, stage: Transform) -> StagePlan:
     if plain and flat and t.strides == to.strides and stage.epilogue == Acc() and not watches:
         return _cast(stage, t, to)
     text, walks = Text(), _walks(stage, types)
-    walks = [replace(walk, flag=FLAG) for walk in walks] if watches else walks
+    stops = bool(watches) and stops_early(t)
+    walks = [replace(walk, flag=FLAG, stops=stops) for walk in walks] if watches else walks
     notes = []
     for walk in walks:
         if notes:
@@ -46,7 +48,8 @@ def plan(program: Program, stage: Transform) -> StagePlan:
     kernels = [(f"{walk.name}_kernel", walk_tensors(walk), blocks_of(walk)) for walk in walks]
     add_launch(text, stage.name, [*names, *([FLAG] if watches else [])], kernels)
     text.span(("", "layout"), 1)
-    return own_plan(program, stage, text, f"{stage.name}_launch", names, note=notes[0], watches=watches)
+    leave = {"parts": [Part(parts.LEAVE, 36)], "imports": frozenset({parts.LLVM})} if stops else {}
+    return own_plan(program, stage, text, f"{stage.name}_launch", names, note=notes[0], watches=watches, **leave)
 
 
 def _cast(stage: Transform, t: TensorType, to: TensorType) -> StagePlan:

@@ -40,6 +40,7 @@ class Walk:
     readings  the other tensors by key.
     flag      the guard's flag, set if a magnitude is out of f16's range (dsl.guard); "" without a guard.
     stored    the results whose magnitudes are checked; if empty, those of x are.
+    stops     blocks that begin when the flag is set do nothing.
     """
 
     name: str
@@ -51,6 +52,7 @@ class Walk:
     inside: Mapping[int, int] = field(default_factory=dict)
     flag: str = ""
     stored: tuple[str, ...] = ()
+    stops: bool = False
 
 
 def unique(names: Sequence[str]) -> list[str]:
