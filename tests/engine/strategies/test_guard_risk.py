@@ -3,9 +3,11 @@
 import pytest
 
 from dsl.check.program import check
+from dsl.lower.plan import rescue
 from engine.devices import Problem
 from engine.strategies.api import State
-from engine.strategies.planner.search.guard_risk import AT_MOST, SAFE, chance, depth, expected_ms
+from engine.strategies.planner.search.guard_risk import AT_MOST, SAFE, chance, depth, expected_ms, rescue_ms
+from sol.attainable import predict
 from sol.hardware import load
 from tests.engine.graphs import Builder
 from tests.engine.planning import planned
@@ -13,8 +15,8 @@ from tests.engine.planning import planned
 H200 = load("h200")
 
 
-def chain(many: int, norm: str = "", guard: bool = True):
-    """A program of so many products, one after the other; `norm`: a stage in their middle."""
+def chain(many: int, norm: str = "", guard: bool = True, size: int = 512):
+    """A program of so many products before the last, one after the other; `norm`: a stage in their middle."""
     kind = "f32" if guard else "f16"
     lines, x, w = [], "x", "w"
     if guard:  # which watches casts from f32
@@ -30,7 +32,8 @@ def chain(many: int, norm: str = "", guard: bool = True):
     lines.append(f"y = gemm({x}, {w}.T) {{ compute f16 store f32 }}")
     body = "\n".join(lines)
     head = "guard f32" if guard else ""
-    text = f"program p(x: {kind}[256, 512], w: {kind}[512, 512]) -> f32[256, 512] {{\n{head}\n{body}\nreturn y\n}}"
+    w, y = f"{size}, {size}", f"{size // 2}, {size}"
+    text = f"program p(x: {kind}[{y}], w: {kind}[{w}]) -> f32[{y}] {{\n{head}\n{body}\nreturn y\n}}"
     checked = check(text)
     assert checked.ok, checked.diagnostics
     return checked.program
@@ -62,6 +65,17 @@ def test_a_short_chain_and_one_without_a_guard_are_safe():
 def test_the_time_of_a_risky_program_has_its_rescue_in_it():
     assert expected_ms(1.0, chain(3), H200) == 1.0
     assert expected_ms(1.0, chain(20), H200) > 1.0
+
+
+def test_a_rescue_on_tensor_cores_costs_the_tf32_program_and_spares_a_product(monkeypatch):
+    p = chain(0, size=4096)
+    tf32, half = predict(rescue.chosen(p), H200).ms, predict(p, H200).stages[-1].ms
+    assert rescue.leaves_out(p, p.stages[-1]) and rescue_ms(p, H200) == pytest.approx(tf32 - half)
+    monkeypatch.setattr(rescue, "WORTH", 0.0)
+    rescue.chosen.cache_clear()
+    on_cuda_cores = rescue_ms(p, H200)
+    rescue.chosen.cache_clear()
+    assert on_cuda_cores > 8 * tf32
 
 
 @pytest.mark.parametrize(("layers", "guarded"), [(3, True), (20, False)])

@@ -6,13 +6,14 @@ the deepest chain of products between norms that decides. Of KernelBench's netwo
 none tripped on an H200; SqueezeNet, ShuffleNet, MobileNetV1 and EfficientNet-B1, with 10 to 40 in a region, did.
 
     depth(program)               # products one after the other, whose results a guard watches
-    expected_ms(ms, program, hw) # ms, and the rescue in f32 by how likely it is
+    rescue_ms(program, hw)       # what a call takes longer whose guard trips
+    expected_ms(ms, program, hw) # ms, and the rescue by how likely it is
 """
 
 from __future__ import annotations
 
-from dsl.guard import rescue
 from dsl.ir import Attention, Collective, Normalize, Program, reads
+from dsl.lower.plan.rescue import chosen, leaves_out, simt_ms
 from sol.attainable import predict
 from sol.hardware import Hardware, HardwareError
 
@@ -38,15 +39,25 @@ def chance(program: Program) -> float:
     return min(AT_MOST, BY_DEPTH * max(0, depth(program) - SAFE)) if program.guard else 0.0
 
 
+def rescue_ms(program: Program, hw: Hardware) -> float:
+    """The ms that a tripped guard adds to a call: those of the pipeline that computes all again, less those of the
+    products that are left out then. Raises HardwareError."""
+    again = chosen(program)
+    on_cuda_cores = {s.name: simt_ms(again, s) for s in again.stages}
+    added = sum(max(s.ms, on_cuda_cores[s.name]) for s in predict(again, hw).stages)
+    left_out = {s.name for s in program.stages if leaves_out(program, s)}
+    return added - sum(s.ms for s in predict(program, hw).stages if s.name in left_out)
+
+
 def expected_ms(ms: float, program: Program, hw: Hardware) -> float:
     """The mean of a program's time in ms with and without its rescue."""
     risk = chance(program)
     if not risk:
         return ms
     try:
-        return ms + risk * predict(rescue(program), hw).ms
+        return ms + risk * rescue_ms(program, hw)
     except HardwareError:
         return ms
 
 
-__all__ = ["chance", "depth", "expected_ms"]
+__all__ = ["chance", "depth", "expected_ms", "rescue_ms"]

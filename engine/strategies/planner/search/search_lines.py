@@ -31,7 +31,7 @@ CASTS = {
     "bf16": "operands cast to bf16, timed",
     "fp8": "operands scaled by rows and cast to e4m3, timed",
 }
-GUARDED = "operands cast to f16 under a guard (all again in f32 where f16 lacks their range), timed"
+GUARDED = "operands cast to f16 under a guard (all again in tf32 or f32 where f16 lacks their range), timed"
 PLAIN = "each operation as it comes"
 
 

@@ -14,8 +14,8 @@ from itertools import product
 from dsl import ir
 from dsl.check.program import check
 from dsl.compile import compile as generate
-from dsl.guard import rescue
 from dsl.ir import Collective, Conv, DType, Gemm, Program
+from dsl.lower.plan.rescue import WAIT_MS, chosen
 from dsl.printer import to_text
 from dsl.rules import legal
 from engine.strategies.planner.lowering import fp8
@@ -32,9 +32,6 @@ from sol.hardware import Hardware
 MOST = 4  # structures per class
 BY_CPP = ", built by nvcc"
 SCALED = ", scaled by powers of two into f16's range"
-# Times of a guarded program's flag, and of each rescue kernel that finds it set: the medians of the products in
-# engine/results/guard-h200-2026-11-21.json.
-WAIT_MS = 0.0026
 
 
 @dataclass
@@ -153,8 +150,8 @@ def on_cpp(s: Structure, hw: Hardware) -> Structure | None:
 
 
 def expected(resolved: Program, hw: Hardware) -> float:
-    """Predicted milliseconds of a resolved program."""
-    waits = (1 + len(rescue(resolved).stages)) * WAIT_MS if resolved.guard else 0.0
+    """Predicted milliseconds of a resolved program; of a guarded one, with its flag and idle rescue kernels."""
+    waits = (1 + len(chosen(resolved).stages)) * WAIT_MS if resolved.guard else 0.0
     return waits + predict(resolved, hw).ms
 
 
