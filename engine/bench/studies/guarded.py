@@ -1,4 +1,4 @@
-"""Check that `guard f32` is right on inputs that trip it and on those that do not, and measure its cost, on a GPU.
+"""Check that `guard f32` is right on inputs that trip it and on those that do not, and measure both costs, on a GPU.
 
     python -m engine.bench.studies.guarded --json guard.json [--only NAME,..] [--seconds 300]
     python -m engine.bench.studies.guarded --plan          # what would run: no GPU, no torch
@@ -7,8 +7,10 @@ Programs of the suite in f16, each under a guard, under a guard as a CUDA graph,
 one; `_rows`: the program of that name without its casts and layouts, whose convolution reads images in PyTorch's layout
 and rounds them itself (`cpp`). The guarded ones are validated by the evaluator of every session, in all its rounds. For
 four sets of inputs the file stores the errors and the flag, which is compared with the set's purpose. If the flag stays
-unset, the three and eager PyTorch with TF32 are timed in turns, in one run. The file grows program by program; programs
-that it holds are not run again.
+unset, the three and eager PyTorch with TF32 are timed in turns, in one run. Where a guard's rescue is a tf32 program
+behind gates, that program is built, too, and a call that trips the guard is held to so many times its time: BEFORE if
+nothing is multiplied in f16 once the flag is set, else AFTER. The file grows program by program; programs that it holds
+are not run again.
 """
 
 from __future__ import annotations
@@ -25,7 +27,8 @@ from typing import Any
 from dsl.check.program import check
 from dsl.compile import compile as generate
 from dsl.guard import rescue
-from dsl.ir import Conv, DType
+from dsl.ir import Collective, Conv, DType, Program
+from dsl.lower.plan.rescue import chosen, leaves_out, on_tensor_cores
 from dsl.printer import to_text
 from dsl.resolve import resolve
 from engine import atomic_write
@@ -49,11 +52,13 @@ NAMES = (
 SETS = {"own": 0, "large": 1, "tiny": 1, "row": 1}  # whether the set trips the guard
 FAMILIES = {"own": "own", "large": "huge", "tiny": "minute", "row": "uneven"}  # of the evaluator's inputs
 KINDS = ("guarded", "graph", "plain")
+TF32 = "tf32"  # the kind of the program that a rescue on the tensor cores is, without gates
+BEFORE, AFTER = 1.15, 1.6  # times the tf32 program that a call which trips the guard may take
 AS_TF32, AS_F32 = 1.1, 2e-6  # bound of a guarded error: this many times that of eager TF32, or as small as f32's own
 METHOD = (
     "medians of calls in turns with eager TF32 in one run, L2 flushed; plain: the same without its guard; error: "
     "||ours - float64|| / ||float64||; sets: the module's own inputs, normal ones times 10^6, times 10^-6, and with "
-    "the last row or image times 10^6"
+    "the last row or image times 10^6; rescue and tf32: a few calls each on the normal ones times 10^6"
 )
 SMS = 132  # of the H200 and the H100 SXM, for which `auto` is resolved
 
@@ -75,7 +80,8 @@ def _guarded(name: str) -> str:
 
 
 def texts(name: str) -> dict[str, str]:
-    """One program of the suite under a guard, the same as a CUDA graph, and without a guard, with nothing left auto.
+    """One program of the suite under a guard, the same as a CUDA graph, and without a guard, with nothing left auto;
+    and the tf32 program that its rescue is, if it is one.
 
     Raises ValueError if the program cannot be guarded.
     """
@@ -84,7 +90,16 @@ def texts(name: str) -> dict[str, str]:
         raise ValueError(f"{name}: {checked.diagnostics[0].message}")
     program = resolve(checked.program, SMS)
     kinds = {"guarded": program, "graph": replace(program, graph=True), "plain": replace(program, guard=False)}
-    return {kind: to_text(kinds[kind]) for kind in KINDS}
+    again = chosen(program)
+    if any(map(on_tensor_cores, again.stages)):
+        kinds[TF32] = again
+    return {kind: to_text(one) for kind, one in kinds.items()}
+
+
+def limit(program: Program) -> float:
+    """What a call of a resolved guarded program may take that trips its guard, in times of the tf32 program."""
+    products = [s for s in program.stages if isinstance(s, Collective)]
+    return BEFORE if all(leaves_out(program, s) for s in products) else AFTER
 
 
 def faults(row: dict[str, Any]) -> list[str]:
@@ -101,6 +116,9 @@ def faults(row: dict[str, Any]) -> list[str]:
         ]
         words += [f"{which}: {s['unexpected']} elements NaN or Inf on one side alone"] if s["unexpected"] else []
         words += [f"{which}: the flag is {s['flag']}"] if trips not in (None, s["flag"]) else []
+    if "tf32_ms" in row and row["rescue_ms"] > row["limit"] * row["tf32_ms"]:
+        times = row["rescue_ms"] / row["tf32_ms"]
+        words.append(f"a rescue takes {times:.2f} times the tf32 program, more than {row['limit']}")
     return words
 
 
@@ -109,10 +127,12 @@ def line(row: dict[str, Any]) -> str:
     wrong = faults(row)
     if "ms" not in row:
         return f"BAD {row['program']:36} {'; '.join(wrong)}"
+    rescued = f" ({row['rescue_ms'] / row['tf32_ms']:.2f} of tf32's)" if "tf32_ms" in row else ""
     ms, worst = row["ms"], max(s["error"] / max(s["eager_tf32"], AS_F32) for s in row["sets"].values())
     return (
         f"{'BAD' if wrong else 'ok '} {row['program']:36} {ms['guarded']:.4f} ms (graph {ms['graph']:.4f}), eager tf32 "
-        f"{ms['eager_tf32']:.4f}; the guard costs {cost_us(row):.1f} us, a rescue {row['rescue_ms']:.1f} ms, its build "
+        f"{ms['eager_tf32']:.4f}; the guard costs {cost_us(row):.1f} us, "
+        f"a rescue {row['rescue_ms']:.3f} ms{rescued}, its build "
         f"{row['build_s']['guarded']:.1f} s for {row['build_s']['plain']:.1f}; error at most {worst:.2f} of tf32's "
         + "; ".join(wrong)
     ).rstrip()
@@ -160,7 +180,11 @@ def _measured(name: str, kinds: dict[str, str], evaluator: Evaluator) -> dict[st
     baseline = evaluator.baseline("eager_tf32")
     timed = dict(zip(candidates, evaluator.compare(list(candidates.values()), baseline), strict=True))
     ms = {kind: round(m.time.ms, 5) for kind, m in timed.items()}
-    return {
+    beside = {}
+    if TF32 in candidates:  # on the same inputs: the time of a product depends on them
+        beside["tf32_ms"] = round(evaluator.quick_on(candidates[TF32], baseline, "huge"), 4)
+        beside["limit"] = limit(candidates["guarded"].program)
+    return beside | {
         "build_s": {kind: round(b.seconds, 2) for kind, b in built.items()},
         "sets": {which: s for which, family in FAMILIES.items() if (s := _set(family, checks)) is not None},
         "rescue_ms": round(evaluator.quick_on(candidates["guarded"], baseline, "huge"), 4),
@@ -203,7 +227,8 @@ def main(argv: list[str] | None = None) -> int:
         return 2
     names = asked or list(NAMES)
     if args.plan:
-        print("\n".join([*names, f"{len(names)} programs, {len(names) * len(KINDS)} to build, {len(SETS)} sets each"]))
+        builds = sum(len(texts(name)) for name in names)
+        print("\n".join([*names, f"{len(names)} programs, {builds} to build, {len(SETS)} sets each"]))
         return 0
     gpu = condition_of()
     if gpu is None:

@@ -61,9 +61,26 @@ def test_without_its_guard_a_program_is_the_same_in_every_other_clause():
     assert replace(programs["graph"], graph=False) == replace(programs["guarded"], graph=False)
 
 
+def test_a_rescue_on_tensor_cores_is_held_to_the_program_in_tf32():
+    assert guarded.faults(row() | {"rescue_ms": 0.39, "tf32_ms": 0.35, "limit": guarded.BEFORE}) == []
+    (fault,) = guarded.faults(row() | {"rescue_ms": 0.49, "tf32_ms": 0.35, "limit": guarded.BEFORE})
+    assert fault == "a rescue takes 1.40 times the tf32 program, more than 1.15"
+    assert "(1.40 of tf32's)" in guarded.line(row() | {"rescue_ms": 0.49, "tf32_ms": 0.35, "limit": guarded.AFTER})
+
+
+@pytest.mark.parametrize(
+    ("name", "limit"), [("linear_div_gelu_f16", guarded.BEFORE), ("mlp_sigmoid_logsumexp_f16", guarded.AFTER)]
+)
+def test_the_limit_goes_by_what_is_multiplied_before_the_flag_is_set(name, limit):
+    texts = guarded.texts(name)
+    assert class_of(check(texts[guarded.TF32]).program) == "tf32" and not check(texts[guarded.TF32]).program.guard
+    assert guarded.limit(check(texts["guarded"]).program) == limit
+
+
 def test_programs_that_read_images_as_they_lie_are_one_launch_of_cpp_and_say_whether_their_guard_tripped():
     for name in guarded.ROWS:
         texts = guarded.texts(name)
+        assert "compute tf32" in texts[guarded.TF32] and guarded.limit(check(texts["guarded"]).program) == guarded.AFTER
         assert "transform" not in texts["guarded"] and len(check(texts["guarded"]).program.stages) == 1
         assert "run.tripped = " in sources(texts["guarded"])["cpp"].binding
         assert "tripped" not in sources(texts["plain"])["cpp"].binding
@@ -87,7 +104,7 @@ def test_the_sets_are_families_of_the_evaluators_rounds():
 
 def test_the_plan_needs_no_gpu_and_mistakes_get_one_line(capsys, tmp_path):
     assert guarded.main(["--plan", "--only", "bmm_f16"]) == 0
-    assert "1 programs, 3 to build, 4 sets each" in capsys.readouterr().out
+    assert "1 programs, 4 to build, 4 sets each" in capsys.readouterr().out
     assert guarded.main(["--plan", "--only", "cube"]) == 2
     assert "no program is called 'cube'" in capsys.readouterr().err
     if not os.path.exists("/dev/nvidiactl"):
