@@ -20,7 +20,7 @@ from dsl.lower.cute.gemm import gemm_text, simt
 from dsl.lower.cute.generated_kernels import FLAG, SMS, version_of, watched_results
 from dsl.lower.cute.stage import CUTE, StagePlan, Text
 from dsl.lower.cute.stage import plan_stage as plan_plain
-from dsl.lower.plan.rescue import leaves_out, on_tensor_cores
+from dsl.lower.plan.rescue import leaves_out, leaves_out_own, on_tensor_cores
 
 UNROLLED = 96  # unrolled multiplications of a rescue convolution; few, so that it builds fast
 BLOCKS = 4 * SMS  # grid of a rescue kernel: the blocks that a GPU starts at once
@@ -37,7 +37,13 @@ def plan_stage(program: Program, stage: Stage) -> StagePlan:
     product = replace(stage, type=stage.sums) if isinstance(stage, FoldingConv) else stage
     if leaves_out(program, product) and not watched_results(program, stage):
         return _product(stage)(program, stage, False)
-    return plan_plain(program, stage)
+    plan = plan_plain(program, stage)
+    return left_out(plan, stage.name) if leaves_out_own(program, stage) and _is_own(plan) else plan
+
+
+def _is_own(plan: StagePlan) -> bool:
+    """Return True for a plan of generated kernels."""
+    return "ucutlass_own" in "".join(p.text for p in plan.parts)
 
 
 def _product(stage: Gemm | Conv):
@@ -60,7 +66,7 @@ def plan_rescue(program: Program, stage: Stage) -> StagePlan:
 def gated(plan: StagePlan, name: str) -> StagePlan:
     """The plan with kernels that exit if the flag is not set. Raises Refusal for a plan without generated kernels."""
     text = "\n".join(plan.text.lines)
-    if "ucutlass_own" not in "".join(p.text for p in plan.parts):
+    if not _is_own(plan):
         raise Refusal("cute-guard", f"there is no f32 rescue kernel for {name}", "leave guard out")
     launches = {m[1]: tuple(map(int, m.group(3, 4, 5))) for m in _LAUNCHED.finditer(text)}
 
@@ -82,6 +88,32 @@ def gated(plan: StagePlan, name: str) -> StagePlan:
         ),
         text,
     )
+    return _with_flag(plan, text, name)
+
+
+def left_out(plan: StagePlan, name: str) -> StagePlan:
+    """The plan with kernels of the same grid that exit if the flag is set. They do not set it themselves."""
+
+    def kernel(m: re.Match) -> str:
+        tensors = ", ".join(one.split(":")[0] for one in m[2].split(", "))
+        return _LEFT_OUT.format(name=m[1], arguments=m[2], flag=FLAG, tensors=tensors)
+
+    text = "\n".join(plan.text.lines)
+    at = [text.count("\n", 0, m.start()) + 1 for m in _KERNEL.finditer(text)]
+    more = _LEFT_OUT.count("\n") - 2  # lines above the body of each kernel
+    marks = {
+        mark: [(a + more * sum(k < a for k in at), b + more * sum(k <= b for k in at)) for a, b in ranges]
+        for mark, ranges in plan.text.marks.items()
+    }
+    text = _KERNEL.sub(kernel, text)
+    text = _LAUNCHED.sub(lambda m: m[0].replace(f"{m[1]}({m[2]})", f"{m[1]}({m[2]}, {FLAG})", 1), text)
+    flagged = _with_flag(plan, text, name)
+    flagged.text.marks = marks
+    return replace(flagged, reads=plan.reads)
+
+
+def _with_flag(plan: StagePlan, text: str, name: str) -> StagePlan:
+    """The plan with this text, whose launch takes the flag as its last tensor."""
     text = text.replace(", stream: CUstream):", f", {FLAG}: cute.Tensor, stream: CUstream):")
     head, _, tail = text.rpartition("OwnStage(")
     launch, rest = re.match(r"(.*?\n?\s*\w+_launch, )\"\w+\"(.*)\Z", tail, re.S).groups()
@@ -108,4 +140,16 @@ def {name}({arguments}, {flag}: cute.Tensor):
 
 @cute.jit
 def {name}_body({arguments}, {parameters}):
+'''
+
+_LEFT_OUT = '''\
+@cute.kernel
+def {name}({arguments}, {flag}: cute.Tensor):
+    """Where the flag is not set, {name}_body; else it is all computed again."""
+    if read({flag}, 0, 1)[0] == 0:
+        {name}_body({tensors})
+
+
+@cute.jit
+def {name}_body({arguments}):
 '''

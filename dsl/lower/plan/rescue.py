@@ -7,7 +7,8 @@ class. The CUDA cores compute in f32 what has no such kernel (`cute` has no tran
 example) and what is not worth it.
 
 A product in f16 whose operands have tripped the guard is not computed at all: where all that can trip it stands before,
-its kernel has a gate, too, and returns at once where the flag is set. A large cast stops at what it finds. So the worst
+its kernel has a gate, too, and returns at once where the flag is set. A large cast stops at what it finds, and what
+reads the product is left out with it. So the worst
 data cost little more than the tf32 program where the guard trips before a large product, and both programs where it
 trips after.
 """
@@ -21,6 +22,7 @@ from dsl.arch import ARCHS, DEFAULT
 from dsl.guard import conversions, rescue, writers
 from dsl.ir import (
     NHWC,
+    Attention,
     Config,
     Conv,
     DType,
@@ -32,6 +34,7 @@ from dsl.ir import (
     Transform,
     conv_shape,
     gemm_shape,
+    reads,
 )
 from dsl.narrowed import watched_stores
 from dsl.resolve import complete
@@ -45,7 +48,8 @@ WAIT_MS = 0.0026
 WORTH = 0.05
 # FLOP/s of the kernels on the CUDA cores, from the same file: 1024x8192x8192 in 6.1 ms, convolutions of 8 to 63 ms.
 SIMT_FLOPS = {Gemm: 22e12, Conv: 8e12}
-# Least elements of a cast whose blocks look at the flag before they read: 10 us, of which each look costs little.
+# Least elements of a cast, or of another stage, whose blocks look at the flag before they read: 10 us, of which the
+# looks take little.
 LOOKING_ELEMENTS = 2**23
 # Least FLOPs of a product in f16 that is left out where the flag is set: 0.05 ms. Its kernel begins a microsecond later
 # where the flag is not, for it reads the flag before all else.
@@ -108,14 +112,29 @@ def leaves_out(program: Program, stage: Stage) -> bool:
 
     It does not set the flag itself: else blocks of one kernel might see different flags, and wait for each other.
     """
-    if not program.guard or not isinstance(stage, Gemm | Conv):
-        return False
-    if watched_stores(program, stage) or conversions(program, stage):
+    if not program.guard or not isinstance(stage, Gemm | Conv) or _sets_flag(program, stage):
         return False
     types = types_of(program)
     if not legal.configured(stage, types) or legal.compute_of(stage, types) is not DType.F16:
         return False
     return _flops(program, stage) >= LEFT_OUT_FLOPS
+
+
+def leaves_out_own(program: Program, stage: Stage) -> bool:
+    """Return True for another large stage of a guarded program on `cute` that is not computed where the flag is set,
+    which it does not set, and which stages before it may set."""
+    if not program.guard or "cute" not in writers(program) or isinstance(stage, Gemm | Conv | Attention):
+        return False
+    before = program.stages[: [s.name for s in program.stages].index(stage.name)]
+    types = types_of(program)
+    largest = max((types[name].elements for name in (stage.name, *reads(stage))), default=0)
+    if largest < LOOKING_ELEMENTS or _sets_flag(program, stage):
+        return False
+    return any(_sets_flag(program, s) for s in before)
+
+
+def _sets_flag(program: Program, stage: Stage) -> bool:
+    return bool(watched_stores(program, stage) or conversions(program, stage))
 
 
 def stops_early(cast: TensorType) -> bool:

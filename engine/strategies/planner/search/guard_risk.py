@@ -13,7 +13,7 @@ none tripped on an H200; SqueezeNet, ShuffleNet, MobileNetV1 and EfficientNet-B1
 from __future__ import annotations
 
 from dsl.ir import Attention, Collective, Normalize, Program, reads
-from dsl.lower.plan.rescue import chosen, leaves_out, simt_ms
+from dsl.lower.plan.rescue import chosen, leaves_out, leaves_out_own, simt_ms
 from sol.attainable import predict
 from sol.hardware import Hardware, HardwareError
 
@@ -41,11 +41,11 @@ def chance(program: Program) -> float:
 
 def rescue_ms(program: Program, hw: Hardware) -> float:
     """The ms that a tripped guard adds to a call: those of the pipeline that computes all again, less those of the
-    products that are left out then. Raises HardwareError."""
+    stages that are left out then. Raises HardwareError."""
     again = chosen(program)
     on_cuda_cores = {s.name: simt_ms(again, s) for s in again.stages}
     added = sum(max(s.ms, on_cuda_cores[s.name]) for s in predict(again, hw).stages)
-    left_out = {s.name for s in program.stages if leaves_out(program, s)}
+    left_out = {s.name for s in program.stages if leaves_out(program, s) or leaves_out_own(program, s)}
     return added - sum(s.ms for s in predict(program, hw).stages if s.name in left_out)
 
 

@@ -41,6 +41,14 @@ CHAIN = """program p(x: f32[4096, 1024], w: f32[4096, 1024], v: f32[1024, 4096])
   y = normalize(n) { op layernorm  over n }
   return y
 }"""
+NORMED = """program p(x: f32[4096, 1024], w: f32[4096, 1024]) -> f32[4096, 4096] {
+  guard f32
+  xh = transform(x) { to f16 }
+  wh = transform(w) { to f16 }
+  n = gemm(xh, wh.T) { store f32 }
+  y = normalize(n) { op layernorm  over n  epilogue relu(acc) }
+  return y
+}"""
 POOLED = """program p(x: f32[40, 128, 56, 56], w: f32[128, 128, 3, 3]) -> f32[40, 128, 28, 28] {
   guard f32
   xt = transform(x) { layout nhwc  to f16 }
@@ -73,4 +81,4 @@ def texts() -> dict[str, str]:
   return y
 }}"""
     graph = out["clusters of two rows"].replace("  guard f32\n", "  guard f32\n  launch graph\n")
-    return out | {"chain": CHAIN, "conv and pool": POOLED, "as a graph": graph}
+    return out | {"chain": CHAIN, "norm left out, too": NORMED, "conv and pool": POOLED, "as a graph": graph}

@@ -65,9 +65,42 @@ def test_the_blocks_of_a_large_cast_agree_to_leave_where_the_flag_is_set_already
     assert "barrier.cta.red.or.pred leaves, 0, leaves; @leaves exit;" in parts.LEAVE
     assert "leave_where_set" not in written(TEXTS["ragged"])  # casts of half as many elements
     monkeypatch.setattr(rescue, "LOOKING_ELEMENTS", 0)
-    for name in ("along_k", "conv"):  # each of them begins before the flag is set
+    for name in ("along_k", "conv", "then_a_norm"):  # each cast begins before the flag is set
         have, want = test_guarded.run(test_guarded.CASES[name], lambda tensors: tensors[0].mul_(1e6))
         torch.testing.assert_close(have, want, rtol=1e-5, atol=1e-6 * float(want.abs().max()))
+
+
+def test_a_norm_behind_the_product_is_left_out_with_it(monkeypatch):
+    def norm() -> str:
+        text = written(test_guarded.NORM)
+        return text[text.index("def z_kernel(") : text.index("@cute.jit\ndef z_launch(")]
+
+    plain = norm()
+    monkeypatch.setattr(rescue, "LOOKING_ELEMENTS", 0)
+    gated = norm()
+    assert "guard_flag" not in plain
+    assert "    if read(guard_flag, 0, 1)[0] == 0:\n        z_body(" in gated.replace("z_kernel_body", "z_body")
+    assert plain.split("\n", 1)[1] in gated  # the kernel is the body
+    idle = test_guarded.run(test_guarded.NORM)[0]
+    monkeypatch.undo()
+    torch.testing.assert_close(idle, test_guarded.run(test_guarded.NORM)[0], rtol=0, atol=0, equal_nan=True)
+
+
+def test_a_stage_that_is_left_out_keeps_the_lines_of_its_clauses(monkeypatch):
+    text = test_guarded.NORM.replace("groups 4", "groups 4  epilogue relu(acc) * 2.0")
+
+    def clauses() -> dict[int, list[list[str]]]:
+        source = lower(resolve(check(text).program))
+        lines, out = source.text.split("\n"), {}
+        for number, first, last in source.line_map:
+            out.setdefault(number, []).append(lines[first - 1 : last])
+        return out
+
+    plain = clauses()
+    monkeypatch.setattr(rescue, "LOOKING_ELEMENTS", 0)
+    gated = clauses()
+    (number,) = [n for n, ranges in plain.items() if any("def z_element(acc):" in r[0] for r in ranges)]
+    assert gated[number] == plain[number] and plain.keys() == gated.keys()
 
 
 def test_an_epilogue_may_read_a_tensor_called_gate():
