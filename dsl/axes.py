@@ -13,7 +13,20 @@ name the axes of x by position:
 
 from __future__ import annotations
 
-from dsl.ir import Attention, Conv, Gemm, GroupedGemm, Map, Pool, Stage, TensorType, expressions, loads, reads
+from dsl.ir import (
+    Attention,
+    Conv,
+    Gemm,
+    GroupedGemm,
+    Map,
+    Pool,
+    Recurrent,
+    Stage,
+    TensorType,
+    expressions,
+    loads,
+    reads,
+)
 
 SPATIAL = {1: ("w",), 2: ("h", "w"), 3: ("d", "h", "w")}
 
@@ -41,7 +54,7 @@ def single_axes(rank: int) -> dict[str, int]:
 
 def axes_of(stage: Stage, rank: int) -> dict[str, tuple[int, ...]]:
     """The axes that a stage's expressions may name -> their positions in a tensor of rank `rank`."""
-    if isinstance(stage, Attention):
+    if isinstance(stage, Attention | Recurrent):
         return {}
     if isinstance(stage, Gemm | GroupedGemm):
         return matrix_axes(rank)

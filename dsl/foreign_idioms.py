@@ -22,6 +22,7 @@ STAGES = {
     "groupnorm": "normalize(x) { op groupnorm  groups 8 }", "group_norm": "normalize(x) { op groupnorm  groups 8 }",
     "sum": "reduce(x) { op sum  over n }", "mean": "reduce(x) { op mean  over n }",
     "cumsum": "scan(x) { op sum  over n }", "cumprod": "scan(x) { op prod  over n }",
+    "lstm": "recurrent(gates, weights) { op lstm }", "gru": "recurrent(gates, weights) { op gru }",
     "argmax": "reduce(x) { op argmax  over n }", "logsumexp": "reduce(x) { op logsumexp  over n }",
 }  # fmt: skip
 _WRITTEN = {

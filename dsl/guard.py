@@ -49,6 +49,7 @@ from dsl.ir import (
     Map,
     Operand,
     Program,
+    Recurrent,
     Reduce,
     Span,
     Stage,
@@ -103,8 +104,8 @@ def objections(program: Program) -> Iterator[Objection]:
         if p.type.dtype not in (DType.F32, DType.I32):
             yield f"a guard checks casts of f32 to f16; {p.name} is {p.type.dtype.value}", p.span, f"{p.name}: f32"
     for s in program.stages:
-        if isinstance(s, GroupedGemm) or getattr(s, "pairs", False):
-            description = "grouped_gemm" if isinstance(s, GroupedGemm) else "a gemm with pairs"
+        if isinstance(s, GroupedGemm | Recurrent) or getattr(s, "pairs", False):
+            description = {GroupedGemm: "grouped_gemm", Recurrent: "recurrent"}.get(type(s), "a gemm with pairs")
             yield f"a guard has no f32 kernel for {s.name}, {description}", s.span, _NO_GUARD
         elif getattr(s, "prepack", False):
             yield "a guard checks every call, and prepack runs once", s.clause_span("prepack"), leave_clause("prepack")

@@ -23,6 +23,7 @@ from dsl.ir import (
     Number,
     Pool,
     Program,
+    Recurrent,
     Reduce,
     Ref,
     Scan,
@@ -35,6 +36,7 @@ _ATOM = 4
 _WORDS = {
     Gemm: "gemm", GroupedGemm: "grouped_gemm", Transform: "transform", Map: "map", Reduce: "reduce",
     Normalize: "normalize", Scan: "scan", Pool: "pool", Attention: "attention", Concat: "concat",
+    Recurrent: "recurrent",
 }  # fmt: skip
 
 
@@ -91,6 +93,9 @@ def _clauses(s: Stage) -> list[str]:
         clauses = [("crop", _dims(s.crop)), ("from", _dims(s.start))]
     elif isinstance(s, Concat):
         clauses = [("over", s.over)]
+    elif isinstance(s, Recurrent):
+        clauses = [("op", s.op), ("order", s.order if s.order != "tb" else None), ("layer", s.layer or None)]
+        clauses += [("compute", s.compute and s.compute.value), ("cluster", s.cluster and f"{s.cluster}x1x1")]
     elif isinstance(s, Reduce):
         clauses = [("op", s.op), ("over", ", ".join(s.over)), ("of", _unless_acc(s.of)), ("keepdim", s.keepdim)]
     elif isinstance(s, Normalize):

@@ -18,8 +18,9 @@ from functools import lru_cache
 from dsl import guard
 from dsl.arch import DEFAULT
 from dsl.functions import REDUCTIONS
-from dsl.ir import Attention, Call, Config, Conv, DType, Gemm, Program, Scheduler, Stage
+from dsl.ir import Attention, Call, Config, Conv, DType, Gemm, Program, Recurrent, Scheduler, Stage
 from dsl.rules import folds, legal, normalized, rowmajor
+from dsl.rules.recurrent.layout import compute_of, layout_of
 
 # One H200 SM at 1.755 GHz: dense tensor-core FLOP/s by precision, and its share of L2 bandwidth (bytes/s).
 _FLOPS = {
@@ -43,6 +44,7 @@ def resolve(program: Program, sm_count: int = 132) -> Program:
     forced = {s.config.backend for s in program.stages if hasattr(s, "config")} - {None}
     forced |= set(guard.writers(program)) if program.guard else set()
     forced |= {"cute"} if any(isinstance(s, Attention) for s in program.stages) else set()
+    forced |= {"cpp"} if any(isinstance(s, Recurrent) for s in program.stages) else set()
     # One back end builds the whole program: first try configurations that both take, unless one of them has a better
     # kernel, then those of one.
     both = [legal.BACKENDS] if legal.best_first(program) == legal.BACKENDS else []
@@ -57,6 +59,8 @@ def resolve(program: Program, sm_count: int = 132) -> Program:
 def _resolve(program: Program, s: Stage, backends: tuple[str, ...], sm_count: int) -> Stage | None:
     """The stage with a configuration that all `backends` take; None if there is none."""
     types = legal.types_of(program)
+    if isinstance(s, Recurrent):
+        return replace(s, compute=compute_of(s, types), cluster=layout_of(s, types).cluster)
     if not legal.configured(s, types):
         return replace(s, config=replace(s.config, compute=DType.F32)) if isinstance(s, Conv) else s
     problem = legal.program_problem(program, s)

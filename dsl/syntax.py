@@ -267,7 +267,7 @@ CLAUSES = (
     *("compute", "tile", "cluster", "schedule", "scheduler", "stages", "swizzle", "backend", "store", "epilogue"),
     *("let", "also", "pairs", "stride", "padding", "dilation", "output_padding", "groups"),
     *("view", "permute", "pad", "crop", "from", "interleave", "layout", "to", "prepack"),
-    *("op", "over", "of", "keepdim", "reverse", "eps", "window"),
+    *("op", "over", "of", "keepdim", "reverse", "eps", "window", "layer"),
 )
 _CLAUSE_END = re.compile(rf"\b({'|'.join(CLAUSES)})\b|[}}#\n]")
 _SPACE = r"(?:\s|#[^\n]*(?:\n|\Z))"

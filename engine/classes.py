@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from dsl.ir import Attention, Collective, DType, Program
+from dsl.ir import Attention, Collective, DType, Program, Recurrent
+from dsl.rules.recurrent.layout import compute_of
 
 # The narrowest operands among the products decide, because they bound the error.
 _NARROWEST_FIRST = ((DType.I8,), (DType.E4M3, DType.E5M2), (DType.BF16,), (DType.F16,), (DType.TF32,))
@@ -23,7 +24,7 @@ def class_among(program: Program, allowed: Sequence[str]) -> str:
     """The class in which a program counts where `allowed` are: its own. A program without products is of the narrowest
     type that its stages store; where that is not allowed, it counts in the first class."""
     cls = class_of(program)
-    if any(isinstance(s, Collective | Attention) for s in program.stages):
+    if any(isinstance(s, Collective | Attention | Recurrent) for s in program.stages):
         return cls
     stored = {t.dtype for s in program.stages for t in (s.type, *(a.type for a in s.also)) if t is not None}
     narrow = next((_name(dtypes) for dtypes in _NARROWEST_FIRST if stored & set(dtypes)), cls)
@@ -36,6 +37,8 @@ def roof_of(program: Program) -> str:
     for s in program.stages:
         if isinstance(s, Attention):
             types.add(s.type.dtype)
+        elif isinstance(s, Recurrent):
+            types.add(s.compute or compute_of(s, {o.name: program.type_of(o.name) for o in s.weights}))
         elif isinstance(s, Collective):
             operand = program.type_of(s.operands[0].name).dtype
             types.add(s.config.compute or (DType.TF32 if operand is DType.F32 else operand))

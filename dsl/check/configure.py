@@ -18,7 +18,7 @@ from dsl.fixes import (
     or_else,
     write_clause,
 )
-from dsl.ir import Attention, Collective, Config, Conv, DType, Program, Scheduler, Span, Stage, TensorType
+from dsl.ir import Attention, Collective, Config, Conv, DType, Program, Recurrent, Scheduler, Span, Stage, TensorType
 from dsl.resolve import complete, possible
 from dsl.rules import legal
 
@@ -181,7 +181,7 @@ def _beside(broken: dict[str, list[legal.Objection]], backend: str) -> list[lega
 def check_one_back_end(arch: Arch, stages: list[Stage], types: dict[str, TensorType | None], error: Error) -> None:
     """Report an error if no single back end takes every stage; each stage alone has passed the checks."""
     able: dict[str, tuple[str, ...]] = {}
-    stages = [s for s in stages if isinstance(s, Attention) or legal.configured(s, types)]
+    stages = [s for s in stages if isinstance(s, Attention | Recurrent) or legal.configured(s, types)]
     for s in stages:
         able[s.name] = _able(arch, s, types)
     if not able or any(all(b in takes for takes in able.values()) for b in legal.BACKENDS):
@@ -211,10 +211,10 @@ def check_guarded(program: Program, arch: Arch, writer: str, place: Span, error:
             return
 
 
-def _able(arch: Arch, s: Collective | Attention, types: dict, freed: bool = False) -> tuple[str, ...]:
+def _able(arch: Arch, s: Collective | Attention | Recurrent, types: dict, freed: bool = False) -> tuple[str, ...]:
     """The back ends with a configuration for this stage; `freed`: as if its tile, scheduler and backend were auto."""
-    if isinstance(s, Attention):
-        return ("cute",)
+    if isinstance(s, Attention | Recurrent):
+        return ("cute",) if isinstance(s, Attention) else ("cpp",)
     c = replace(s.config, tile=None, scheduler=None, backend=None, stages=None) if freed else s.config
     backends = (c.backend,) if c.backend else legal.BACKENDS
     p = legal.problem_of(arch, s, types)

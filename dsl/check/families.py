@@ -20,6 +20,8 @@ from dsl.check.stages.generated import (
     pool,
     reduce,
 )
+from dsl.check.stages.recurrent import MOST as MOST_RECURRENT
+from dsl.check.stages.recurrent import RECURRENT_CLAUSES, recurrent
 from dsl.check.stages.scan import SCAN_CLAUSES, scan
 from dsl.check.stages.transform import TRANSFORM_CLAUSES, transform
 from dsl.fixes import Clause, written
@@ -71,6 +73,15 @@ FAMILIES: dict[str, Family] = {
         "attention(q, k, v)",
         "softmax(scale * q @ k.T) @ v without the scores in memory",
         attention,
+    ),
+    "recurrent": Family(
+        2,
+        MOST_RECURRENT,
+        RECURRENT_CLAUSES,
+        "recurrent(gates, weights)",
+        "the steps in time of an LSTM, GRU or RNN",
+        recurrent,
+        (("op", "lstm"),),
     ),
     "transform": Family(
         1,

@@ -48,6 +48,7 @@ _ALIASES = {
     "softmax": "normalize", "layernorm": "normalize", "layer_norm": "normalize", "rmsnorm": "normalize",
     "groupnorm": "normalize", "group_norm": "normalize", "batchnorm": "normalize", "batch_norm": "normalize",
     "max_pool2d": "pool", "avg_pool2d": "pool", "sum": "reduce", "mean": "reduce", "max": "reduce", "argmax": "reduce",
+    "lstm": "recurrent", "gru": "recurrent", "rnn": "recurrent",
     "cumsum": "scan", "cumprod": "scan",
     "sdpa": "attention", "scaled_dot_product_attention": "attention",
     "cat": "concat", "relu": "map", "conv": "conv2d", "moe": "grouped_gemm",
@@ -334,7 +335,7 @@ class _Checker:
             if results and not own and len(extras) == len(_also(s)):
                 self.error("E403", f"no result needs stage {s.name.text}", s.name.span, _UNREAD)
             elif results:
-                if not own:
+                if not own and s.op.text != "recurrent":  # only the last states of its sequence may matter
                     message = f"no result needs {s.name.text}, only the second results of the stage"
                     self.error("E403", message, s.name.span, "make a second result the epilogue")
                 for n in extras:

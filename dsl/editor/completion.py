@@ -18,7 +18,7 @@ from dsl.check.program import partial
 from dsl.check.space import Space
 from dsl.editor.vocabulary import ENTRIES, Entry, entry, vocabulary
 from dsl.functions import EVERY, INDEXED, REDUCTIONS
-from dsl.ir import NORMALIZATIONS, SCANS, Reduce, Stage, TensorType
+from dsl.ir import CELLS, NORMALIZATIONS, SCANS, Reduce, Stage, TensorType
 from dsl.ir import REDUCTIONS as REDUCE_OPS
 from dsl.resolve import complete as completed
 from dsl.resolve import seconds
@@ -32,7 +32,7 @@ _TOKEN = re.compile(r"#[^\n]*|[A-Za-z_][A-Za-z0-9_]*|[0-9][0-9A-Za-z_.]*|->|[^\s
 _WORD_SIGNS = f"{string.ascii_letters}{string.digits}_"
 _EXPRESSIONS = ("epilogue", "of", "let", "also")
 _FLAGS = ("prepack", "pairs", "interleave", "keepdim", "reverse")
-_OPS = {"reduce": REDUCE_OPS, "normalize": NORMALIZATIONS, "scan": SCANS, "pool": ("max", "avg")}
+_OPS = {"reduce": REDUCE_OPS, "normalize": NORMALIZATIONS, "scan": SCANS, "pool": ("max", "avg"), "recurrent": CELLS}
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,7 @@ from dsl.arch import ARCHS, COVERED
 from dsl.axes import SPATIAL
 from dsl.check.families import FAMILIES
 from dsl.functions import EVERY, INDEXED, REDUCTIONS
-from dsl.ir import NORMALIZATIONS, ORDERS
+from dsl.ir import CELLS, NORMALIZATIONS, ORDERS
 from dsl.ir import REDUCTIONS as REDUCE_OPS
 from dsl.rules import legal
 
@@ -46,7 +46,7 @@ _KEYWORDS = {
     "acc2": (
         "pairs  epilogue silu(acc) * acc2",
         "the odd column of pairs; in a normalize, the element before the norm; in an absmax, the largest magnitude of "
-        "the row",
+        "the row; in also of an lstm, the last cell state",
     ),
 }
 
@@ -85,8 +85,8 @@ _CLAUSES: dict[str, tuple[str, str, tuple[str, ...]]] = {
     "layout": ("layout nhwc", "channels last (nhwc) or row-major (nchw) in memory", ("nhwc", "nchw")),
     "to": ("to f16", "a cast", ("f32", "f16", "bf16", "e4m3", "e5m2")),
     "prepack": ("prepack", "of a parameter: done once per version of the weight, outside the timed region", ()),
-    "op": ("op sum", "the operation of a reduce, normalize, scan or pool",
-           (*REDUCE_OPS, *NORMALIZATIONS, "prod", "avg")),
+    "op": ("op sum", "the operation of a reduce, normalize, scan, pool or recurrent",
+           (*REDUCE_OPS, *NORMALIZATIONS, "prod", "avg", *CELLS)),
     "over": ("over n", "the axes of the operation, by name; of concat, along which its tensors lie", ()),
     "of": ("of acc * v[n]", "the reduced, normalised or added-up expression of x's element acc", ()),
     "keepdim": ("keepdim", "the reduced axes stay, with length 1", ()),
@@ -94,7 +94,9 @@ _CLAUSES: dict[str, tuple[str, str, tuple[str, ...]]] = {
     "eps": ("eps 1e-5", "added to the variance", ("1e-5", "1e-6", "1e-3")),
     "scale": ("scale 0.125", "of attention: the factor of the scores; default: 1 / sqrt(d)", ()),
     "causal": ("causal", "of attention: query i reads keys 0 to i", ()),
-    "order": ("order bmhd", "of attention's axes: batch, head, position, element; default: bhmd", tuple(ORDERS)),
+    "order": ("order bmhd", "of attention's axes: batch, head, position, element; default: bhmd. Of a recurrent "
+              "stage's: time and batch; default: tb", (*ORDERS, "tb", "bt")),
+    "layer": ("layer 2", "of a recurrent stage with states: the layer whose states it reads, from 0", ()),
     "heads": ("heads 32x8", "of attention of one tensor, which holds the heads of q, of k and of v in turn: how many "
               "of q, and how many of k and of v", ()),
     "window": ("window 2x2", "the pooled window, or global: the whole channel", ("global",)),

@@ -7,7 +7,9 @@ fills each in from the architecture and the shapes.
 
 from dsl.ir.expression import Acc, Also, Call, Expr, Let, Load, Number, Ref, loads, reads_second
 from dsl.ir.program import GemmShape, Param, Program, conv_shape, gemm_shape
+from dsl.ir.rewrites import inlined, shifted
 from dsl.ir.stages import (
+    CELLS,
     NORMALIZATIONS,
     ORDERS,
     REDUCTIONS,
@@ -23,6 +25,7 @@ from dsl.ir.stages import (
     Normalize,
     Operand,
     Pool,
+    Recurrent,
     Reduce,
     Scan,
     Scheduler,
@@ -30,16 +33,14 @@ from dsl.ir.stages import (
     StageBase,
     Transform,
     expressions,
-    inlined,
     reads,
-    shifted,
 )
 from dsl.ir.types import NCHW, NHWC, NOWHERE, DType, Span, TensorType
 
 __all__ = [
-    "NCHW", "NHWC", "NORMALIZATIONS", "NOWHERE", "ORDERS", "REDUCTIONS", "SCANS", "Acc", "Also", "Attention", "Call",
-    "Collective", "Concat", "Config", "Conv", "DType", "Expr", "Gemm", "GemmShape", "GroupedGemm", "Let", "Load", "Map",
-    "Normalize", "Number", "Operand", "Param", "Pool", "Program", "Reduce", "Ref", "Scan", "Scheduler", "Span",
-    "Stage", "StageBase", "TensorType", "Transform", "conv_shape", "expressions", "gemm_shape", "inlined", "loads",
-    "reads", "reads_second", "shifted",
+    "CELLS", "NCHW", "NHWC", "NORMALIZATIONS", "NOWHERE", "ORDERS", "REDUCTIONS", "SCANS", "Acc", "Also", "Attention",
+    "Call", "Collective", "Concat", "Config", "Conv", "DType", "Expr", "Gemm", "GemmShape", "GroupedGemm", "Let",
+    "Load", "Map", "Normalize", "Number", "Operand", "Param", "Pool", "Program", "Recurrent", "Reduce", "Ref", "Scan",
+    "Scheduler", "Span", "Stage", "StageBase", "TensorType", "Transform", "conv_shape", "expressions", "gemm_shape",
+    "inlined", "loads", "reads", "reads_second", "shifted",
 ]  # fmt: skip

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
-from dsl.ir.expression import Acc, Also, Call, Expr, Let, Load, Ref, loads
+from dsl.ir.expression import Acc, Also, Expr, Let, loads
 from dsl.ir.types import NOWHERE, DType, Span, TensorType
 
 _ACC = Acc()  # the default of an epilogue and of `of`: the element as it is
@@ -340,35 +340,49 @@ class Attention(StageBase):
         return (0, 0, h), (0, h, g), (0, h + g, g)
 
 
+# The operation of a recurrent stage -> its gates: rows of its matrices for each hidden unit, in PyTorch's order.
+CELLS = {"lstm": 4, "gru": 3, "rnn_tanh": 1, "rnn_relu": 1}
+
+
+@dataclass(frozen=True)
+class Recurrent(StageBase):
+    """torch.nn.LSTM, GRU or RNN, one layer: the steps in time, after the product of its input with weight_ih.
+
+    For each of the D directions, in this order: `gates` [t, b, g * h], that product with bias_ih; `weights` [g * h, h],
+    weight_hh; `biases` [g * h], bias_hh, or none. Then `states` [l * D, b, h]: h_0, and of an lstm c_0, or none, which
+    means zeros; the stage reads theirs from `layer` * D. `order` bt: the sequence's axes are [b, t, ...]. The second
+    direction runs from the last step to the first. The result is [t, b, D * h]. In `also`, `acc` is the last hidden
+    state [D, b, h], and `acc2` the last cell state of an lstm.
+    """
+
+    name: str
+    gates: tuple[Operand, ...]
+    weights: tuple[Operand, ...]
+    biases: tuple[Operand, ...] = ()
+    states: tuple[Operand, ...] = ()
+    op: str = "lstm"
+    order: str = "tb"
+    layer: int = 0
+    compute: DType | None = None
+    cluster: int | None = None  # blocks that share one direction of some sequences
+
+    @property
+    def operands(self) -> tuple[Operand, ...]:
+        return (*self.gates, *self.weights, *self.biases, *self.states)
+
+    @property
+    def directions(self) -> int:
+        return len(self.weights)
+
+
 Collective = Gemm | GroupedGemm | Conv
-Stage = Gemm | GroupedGemm | Conv | Transform | Map | Reduce | Normalize | Scan | Pool | Attention | Concat
+Stage = Collective | Transform | Map | Reduce | Normalize | Scan | Pool | Attention | Concat | Recurrent
 
 
 def expressions(stage: Stage) -> tuple[Expr, ...]:
     """Every expression of a stage, in this order: of, lets, also, epilogue."""
     of = (stage.of,) if isinstance(stage, Reduce | Normalize | Scan) else ()
     return (*of, *(x.expr for x in stage.lets), *(x.expr for x in stage.also), stage.epilogue)
-
-
-def inlined(stage: Stage, e: Expr) -> Expr:
-    """`e` with every let of the stage written out."""
-    if isinstance(e, Ref):
-        return inlined(stage, next(x.expr for x in stage.lets if x.name == e.name))
-    if isinstance(e, Call):
-        return Call(e.fn, tuple(inlined(stage, a) for a in e.args), e.span)
-    return e
-
-
-def shifted(e: Expr, axis: str, first: int) -> Expr:
-    """`e` with every read that spans an axis begun at the element `first` of it."""
-    if isinstance(e, Load) and axis in e.axes and first:
-        starts = e.starts or (None,) * len(e.axes)
-        return replace(
-            e, starts=tuple((s or 0) + first if a == axis else s for a, s in zip(e.axes, starts, strict=True))
-        )  # fmt: skip
-    if isinstance(e, Call):
-        return replace(e, args=tuple(shifted(a, axis, first) for a in e.args))
-    return e
 
 
 def reads(stage: Stage) -> tuple[str, ...]:

@@ -10,7 +10,7 @@ from __future__ import annotations
 from types import ModuleType
 
 from dsl.arch import ARCHS, DEFAULT
-from dsl.ir import Config, DType, Gemm, Program
+from dsl.ir import Config, DType, Gemm, Program, Recurrent
 from dsl.rules import conv, normalized, rowmajor, simt, sm80, sm90, sm100
 from dsl.rules.problem import (
     BACKENDS,
@@ -69,8 +69,11 @@ def backends(p: Problem, c: Config) -> tuple[str, ...]:
 
 
 def best_first(program: Program) -> tuple[str, ...]:
-    """The back ends, the one to prefer first: `cute`, which builds in seconds, but for a product in tf32 of which `cpp`
-    computes less (half the tiles of a triangle) or moves less (it normalises the result in the same kernel)."""
+    """The back ends, the one to prefer first: `cute`, which builds in seconds, but for a recurrent stage, which `cpp`
+    alone writes, and for a product in tf32 of which `cpp` computes less (half the tiles of a triangle) or moves less
+    (it normalises the result in the same kernel)."""
+    if any(isinstance(s, Recurrent) for s in program.stages):
+        return BACKENDS[::-1]
     if program.arch in (None, DEFAULT):
         products = [s for s in program.stages if isinstance(s, Gemm)]
         problems = [(s, program_problem(program, s)) for s in products if s.config.backend is None]

@@ -23,11 +23,11 @@ import torch
 from dsl.axes import axes_of
 from dsl.check.program import check
 from dsl.guard import CHUNK, HIGH, LOW, conversions, rescue, roomy
-from dsl.ir import NHWC, DType, Map, Program, Reduce, Stage, Transform
+from dsl.ir import NHWC, DType, Map, Program, Recurrent, Reduce, Stage, Transform
 from dsl.lower.plan.rescue import chosen
 from dsl.narrowed import watched_stores
 from dsl.rules import legal
-from engine.evaluate.correctness import stage_meanings
+from engine.evaluate.correctness import recurrent_meaning, stage_meanings
 from engine.evaluate.correctness.expressions import FUNCTIONS, REDUCTIONS, Scope
 from engine.evaluate.correctness.rounding import DTYPES, TORCH, stored, truncate_tf32
 
@@ -124,6 +124,11 @@ def _run(stage: Stage, env: dict[str, torch.Tensor], program: Program, exact: bo
     if isinstance(stage, Transform):
         x = stage_meanings.transform(stage, env, program)
         env[stage.name] = x if exact or stage.to is None else stored(x, stage.to)
+        return None
+    if isinstance(stage, Recurrent):
+        sequence, *last = recurrent_meaning.recurrent(stage, env, exact)
+        results = {stage.name: sequence, **{a.name: last[a.expr.second] for a in stage.also}}
+        env |= {name: x if exact else stored(x, stage.type.dtype) for name, x in results.items()}
         return None
     rounds = not exact and legal.is_rowmajor(stage, legal.types_of(program))
     whole = program.type_of(stage.x.name).shape if isinstance(stage, Map) and stage.crop else ()
