@@ -25,6 +25,7 @@ from dsl.ir import (
     Normalize,
     Pool,
     Program,
+    Recurrent,
     Reduce,
     Scan,
     Stage,
@@ -42,6 +43,7 @@ from dsl.lower.cpp.generated.direct import plan_direct
 from dsl.lower.cpp.generated.mapping import plan_map, plan_transform
 from dsl.lower.cpp.generated.normalize import plan_normalize
 from dsl.lower.cpp.generated.pool import plan_pool
+from dsl.lower.cpp.generated.recurrent import plan_recurrent
 from dsl.lower.cpp.generated.reduce import plan_reduce
 from dsl.lower.cpp.generated.rowmajor import plan_rowmajor
 from dsl.lower.cpp.generated.scan import plan_scan
@@ -102,6 +104,7 @@ PLANNERS = {
     Scan: plan_scan,
     Pool: plan_pool,
     Concat: plan_concat,
+    Recurrent: plan_recurrent,
 }
 
 

@@ -1,8 +1,8 @@
-// CUDA kernels as loops on the CPU, for tests: every thread of a block is a fiber, one block runs at a time.
+// CUDA kernels as loops on the CPU, for tests: every thread of a block is a fiber, one cluster of blocks runs at a time.
 //
 // __syncthreads and the warp's shuffles are real: a fiber waits until all of its block, or of its warp, have come. A
 // barrier that some threads never reach ends the process with a message. Shared memory is filled with NaN bits before
-// each block, so that what was never written is seen.
+// each block, so that what was never written is seen. The blocks of a cluster take turns at random (clusters.h).
 #pragma once
 #include <ucontext.h>
 
@@ -12,6 +12,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <map>
 #include <memory>
 #include <vector>
 
@@ -30,22 +31,39 @@ struct uint3 { unsigned x, y, z; };
 struct dim3 { unsigned x, y, z; dim3(unsigned x = 1, unsigned y = 1, unsigned z = 1) : x(x), y(y), z(z) {} };
 struct alignas(16) uint4 { unsigned x, y, z, w; };
 struct alignas(8) uint2 { unsigned x, y; };
+struct alignas(8) float2 { float x, y; };
 
 inline uint3 threadIdx, blockIdx;
 inline dim3 gridDim, blockDim;
 
 namespace uc_cpu {
-enum State { kReady, kWarp, kBlock, kDone };
+enum State { kReady, kWarp, kBlock, kCluster, kPoll, kDone };
 struct Copy { void* to; void const* from; int bytes; };
-struct Fiber { ucontext_t context; uint3 index; State state; std::unique_ptr<char[]> stack; std::vector<std::vector<Copy>> copies; };
+struct alignas(128) Room { unsigned char bytes[227 << 10]; };  // the dynamic shared memory of a block
+struct Fiber {
+  ucontext_t context;
+  uint3 index, block;
+  unsigned id;    // in its cluster
+  int rank, arrivals;  // of its block; at the cluster's barrier
+  bool begun;
+  State state;
+  std::unique_ptr<char[]> stack;
+  std::vector<std::vector<Copy>> copies;
+};
+inline std::vector<std::unique_ptr<Room>> rooms;
+inline unsigned random_state = 1;
+inline unsigned random_bits() { random_state = random_state * 1664525u + 1013904223u; return random_state >> 16; }
 inline std::vector<Fiber> fibers;
 inline ucontext_t scheduler;
 inline Fiber* now = nullptr;
-inline uint64_t slots[1024];
+inline uint64_t slots[16 << 10];
 inline void (*kernel)(void*) = nullptr;
 inline void* params = nullptr;
 constexpr size_t kStack = 256 << 10;
 
+inline void arrive_some();  // clusters.h
+inline void nothing_under_way();
+inline int quiet = 0;  // turns in which nothing happened but looking
 inline void wait(State state) { now->state = state; swapcontext(&now->context, &scheduler); }
 inline void body() { kernel(params); now->state = kDone; swapcontext(&now->context, &scheduler); }
 
@@ -62,33 +80,66 @@ inline void release(size_t from, size_t to) {
   for (size_t i = from; i < to; ++i) if (fibers[i].state != kDone) fibers[i].state = kReady;
 }
 
-inline void run_block(size_t count) {
+// The fibers of a cluster of `blocks`, the first of which is `first`. A fiber is released from the cluster's barrier when
+// every other one has arrived as often; one that ended before counts as missing.
+inline void run_cluster(size_t threads, size_t blocks, uint3 first) {
+  size_t const count = threads * blocks;
   for (size_t i = 0; i < count; ++i) {
     Fiber& f = fibers[i];
+    f.block = {first.x + unsigned(i / threads), first.y, first.z};
+    f.id = unsigned(i);
+    f.rank = int(i / threads);
+    f.arrivals = 0;
+    f.begun = false;
     getcontext(&f.context);
     f.context.uc_stack.ss_sp = f.stack.get();
     f.context.uc_stack.ss_size = kStack;
     f.context.uc_link = nullptr;
-    f.index = {unsigned(i), 0, 0};
+    f.index = {unsigned(i % threads), 0, 0};
     f.state = kReady;
     f.copies.assign(1, {});
     makecontext(&f.context, body, 0);
   }
+  std::vector<unsigned> asleep(blocks);  // turns that a block misses, so that others run far ahead of it
+  for (unsigned& turns : asleep) turns = blocks > 1 ? random_bits() % 512 : 0;
   for (;;) {
-    for (size_t i = 0; i < count; ++i) {
-      if (fibers[i].state != kReady) continue;
-      now = &fibers[i];
-      threadIdx = now->index;
-      swapcontext(&scheduler, &now->context);
-    }
     bool moved = false, left = false;
-    for (size_t i = 0; i < count; i += 32) {
-      size_t const end = std::min(count, i + 32);
-      if (all(i, end, kWarp)) { release(i, end); moved = true; }
+    for (size_t b = 0; b < blocks; ++b) {
+      if (asleep[b]) { --asleep[b]; moved = true; continue; }
+      if (blocks > 1 && random_bits() % 32 == 0) asleep[b] = random_bits() % 512;
+      for (size_t i = b * threads; i < (b + 1) * threads; ++i) {
+        if (fibers[i].state != kReady) continue;
+        now = &fibers[i];
+        now->begun = true;
+        threadIdx = now->index;
+        blockIdx = now->block;
+        swapcontext(&scheduler, &now->context);
+        moved |= blocks > 1;
+        if (blocks > 1 && now->state != kPoll) quiet = 0;
+      }
     }
-    if (!moved && all(0, count, kBlock)) { release(0, count); moved = true; }
+    for (size_t b = 0; b < blocks; ++b) {
+      size_t const from = b * threads, to = from + threads;
+      bool some = false;
+      for (size_t i = from; i < to; i += 32) {
+        size_t const end = std::min(to, i + 32);
+        if (all(i, end, kWarp)) { release(i, end); some = true; }
+      }
+      if (!some && all(from, to, kBlock)) { release(from, to); some = true; }
+      moved |= some;
+    }
+    if (blocks > 1) {
+      arrive_some();
+      for (size_t i = 0; i < count; ++i) if (fibers[i].state == kPoll) fibers[i].state = kReady;
+      if (++quiet > 100000) { std::fprintf(stderr, "a wait that never ends\n"); std::abort(); }
+    }
+    int least = 1 << 30;
+    for (size_t i = 0; i < count; ++i) least = std::min(least, fibers[i].arrivals);
+    for (size_t i = 0; i < count; ++i)
+      if (fibers[i].state == kCluster && fibers[i].arrivals <= least) { fibers[i].state = kReady; moved = true; }
     for (size_t i = 0; i < count; ++i) left |= fibers[i].state != kDone;
-    if (!left) return;
+    if (!left) { nothing_under_way(); return; }
+    if (blocks > 1 && moved) moved = std::any_of(fibers.begin(), fibers.begin() + count, [](Fiber const& f) { return f.state == kReady; });
     if (!moved) { std::fprintf(stderr, "a barrier that some threads never reach\n"); std::abort(); }
   }
 }
@@ -96,7 +147,7 @@ inline void run_block(size_t count) {
 template <class T> inline T exchange(T value, int partner) {
   uint64_t bits = 0;
   std::memcpy(&bits, &value, sizeof(T));
-  slots[now->index.x] = bits;
+  slots[now->id] = bits;
   wait(kWarp);
   T out;
   std::memcpy(&out, &slots[partner], sizeof(T));
@@ -112,13 +163,13 @@ template <class P, void (*F)(P)> struct Entry<F> { static void call(void* p) { F
 
 inline void __syncwarp(unsigned = 0xffffffffu) { uc_cpu::wait(uc_cpu::kWarp); }
 inline void __syncthreads() { uc_cpu::wait(uc_cpu::kBlock); }
-template <class T> inline T __shfl_xor_sync(unsigned, T v, int mask) { return uc_cpu::exchange(v, int(uc_cpu::now->index.x) ^ mask); }
+template <class T> inline T __shfl_xor_sync(unsigned, T v, int mask) { return uc_cpu::exchange(v, int(uc_cpu::now->id) ^ mask); }
 template <class T> inline T __shfl_up_sync(unsigned, T v, unsigned below, int width = 32) {
-  int const me = int(uc_cpu::now->index.x), lane = me % width;
+  int const me = int(uc_cpu::now->id), lane = me % width;
   return uc_cpu::exchange(v, lane >= int(below) ? me - int(below) : me);
 }
 template <class T> inline T __shfl_sync(unsigned, T v, int from, int width = 32) {
-  int const me = int(uc_cpu::now->index.x);
+  int const me = int(uc_cpu::now->id);
   return uc_cpu::exchange(v, me - me % width + from);
 }
 inline unsigned __reduce_max_sync(unsigned, unsigned v) {
@@ -126,6 +177,7 @@ inline unsigned __reduce_max_sync(unsigned, unsigned v) {
   return v;
 }
 inline unsigned __float_as_uint(float x) { unsigned bits; std::memcpy(&bits, &x, 4); return bits; }
+inline float __uint_as_float(unsigned bits) { float x; std::memcpy(&x, &bits, 4); return x; }
 template <class T> inline T __ldg(T const* p) {
   if (reinterpret_cast<uintptr_t>(p) % alignof(T)) { std::fprintf(stderr, "a load of %zu bytes at %p\n", sizeof(T), (void const*)p); std::abort(); }
   return *p;
@@ -139,13 +191,14 @@ inline float __expf(float x) { return expf(x); }
 inline int __float2int_rn(float x) { return x != x ? 0 : x >= 2147483648.0f ? 2147483647 : x < -2147483648.0f ? -2147483647 - 1 : int(lrintf(x)); }
 
 #include "tensor_cores.h"
+#include "clusters.h"
 
 // ---- the few calls of the runtime that a launcher makes
 typedef int cudaError_t;
 typedef void* cudaStream_t;
-enum { cudaSuccess = 0, cudaErrorSymbolNotFound = 500 };
+enum { cudaSuccess = 0, cudaErrorSymbolNotFound = 500, cudaErrorInvalidClusterSize = 912 };
 enum cudaDeviceAttr { cudaDevAttrMultiProcessorCount = 16 };
-enum cudaFuncAttribute { cudaFuncAttributeMaxDynamicSharedMemorySize = 8 };
+enum cudaFuncAttribute { cudaFuncAttributeMaxDynamicSharedMemorySize = 8, cudaFuncAttributeNonPortableClusterSizeAllowed = 16 };
 enum cudaLaunchAttributeID { cudaLaunchAttributeClusterDimension = 4 };
 struct cudaLaunchAttribute { cudaLaunchAttributeID id; struct { struct { unsigned x, y, z; } clusterDim; } val; };
 struct cudaLaunchConfig_t { dim3 gridDim, blockDim; size_t dynamicSmemBytes; cudaStream_t stream; cudaLaunchAttribute* attrs; unsigned numAttrs; };
@@ -154,6 +207,7 @@ inline char const* cudaGetErrorString(cudaError_t) { return "error"; }
 inline cudaError_t cudaGetDevice(int* id) { *id = 0; return cudaSuccess; }
 inline cudaError_t cudaDeviceGetAttribute(int* value, cudaDeviceAttr, int) { *value = 132; return cudaSuccess; }
 inline cudaError_t cudaFuncSetAttribute(void const*, cudaFuncAttribute, int) { return cudaSuccess; }
+inline cudaError_t cudaOccupancyMaxActiveClusters(int* clusters, void const*, cudaLaunchConfig_t const*) { *clusters = 6; return cudaSuccess; }
 inline cudaError_t cudaMemsetAsync(void* to, int value, size_t bytes, cudaStream_t) { std::memset(to, value, bytes); return cudaSuccess; }
 inline cudaError_t cudaGetLastError() { return cudaSuccess; }
 extern "C" char __start_uc_shared[] __attribute__((weak)), __stop_uc_shared[] __attribute__((weak));
@@ -163,21 +217,24 @@ inline cudaError_t cudaLaunchKernelExC(cudaLaunchConfig_t const* config, void co
   gridDim = config->gridDim;
   blockDim = config->blockDim;
   if (gridDim.x > 2147483647u || gridDim.y > 65535u || gridDim.z > 65535u || blockDim.x > 1024u || blockDim.x == 0) return 9;
-  if (config->dynamicSmemBytes > sizeof(c::dynamic_shared)) return 9;
+  if (config->dynamicSmemBytes > sizeof(c::Room)) return 9;
+  size_t const blocks = config->numAttrs ? config->attrs[0].val.clusterDim.x : 1;
+  if (blocks > 16 || gridDim.x % blocks) return 9;
+  while (c::rooms.size() < blocks) c::rooms.push_back(std::make_unique<c::Room>());
+  if (char const* seed = std::getenv("UCUTLASS_TURNS")) c::random_state = unsigned(std::atoi(seed));
   c::kernel = reinterpret_cast<void (*)(void*)>(const_cast<void*>(kernel));
   c::params = arguments[0];
   size_t const count = blockDim.x;
-  while (c::fibers.size() < count) {
+  while (c::fibers.size() < count * blocks) {
     c::fibers.emplace_back();
     c::fibers.back().stack.reset(new char[c::kStack]);
   }
   for (unsigned z = 0; z < gridDim.z; ++z)
     for (unsigned y = 0; y < gridDim.y; ++y)
-      for (unsigned x = 0; x < gridDim.x; ++x) {
-        blockIdx = {x, y, z};
+      for (unsigned x = 0; x < gridDim.x; x += blocks) {
         if (__start_uc_shared) std::memset(__start_uc_shared, 0xff, __stop_uc_shared - __start_uc_shared);
-        std::memset(c::dynamic_shared, 0xff, config->dynamicSmemBytes);
-        c::run_block(count);
+        for (size_t b = 0; b < blocks; ++b) std::memset(c::rooms[b]->bytes, 0xff, config->dynamicSmemBytes);
+        c::run_cluster(count, blocks, {x, y, z});
       }
   return cudaSuccess;
 }

@@ -2,12 +2,11 @@
 // for it, so that reading too early, and copying over what is still read, are both seen.
 #pragma once
 #define UCUTLASS_TENSOR_CORES 1
-#define UCUTLASS_DYNAMIC_SHARED(name) uint4* const name = reinterpret_cast<uint4*>(uc_cpu::dynamic_shared)
+#define UCUTLASS_DYNAMIC_SHARED(name) uint4* const name = reinterpret_cast<uint4*>(uc_cpu::rooms[uc_cpu::now->rank]->bytes)
 
 namespace uc_cpu {
-alignas(128) inline unsigned char dynamic_shared[227 << 10];
 struct Fragments { uint4 a; unsigned b[2]; };
-inline Fragments fragments[1024];
+inline Fragments fragments[16 << 10];
 
 inline float from_bits(unsigned bits) { float x; std::memcpy(&x, &bits, 4); return x; }
 inline unsigned to_bits(float x) { unsigned bits; std::memcpy(&bits, &x, 4); return bits; }
@@ -33,7 +32,7 @@ inline float b_of(int warp, int k, int column, float (*number)(unsigned)) {
 }
 
 inline void mma(float (&d)[4], uint4 const& a, unsigned b0, unsigned b1, float (*number)(unsigned)) {
-  int const me = int(now->index.x), lane = me % 32, warp = me - lane;
+  int const me = int(now->id), lane = me % 32, warp = me - lane;
   fragments[me] = {a, {b0, b1}};
   wait(kWarp);
   for (int i = 0; i < 4; ++i) {
