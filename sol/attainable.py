@@ -17,12 +17,14 @@ from dsl.functions import EVERY
 from dsl.lower.plan.buffers import aliases
 from dsl.printer import word_of
 from dsl.rules import folds, legal, normalized
+from dsl.rules.recurrent.layout import compute_of
 from sol.hardware import Hardware
 from sol.model.attention import attention_time
 from sol.model.convolution import convolution_time, implicit
 from sol.model.eager import predict_eager
 from sol.model.launches import kernels
 from sol.model.prediction import Attainable, StageTime, queued, stream_ms
+from sol.model.recurrent import recurrent_time
 from sol.model.rowmajor import rowmajor_time
 from sol.model.scans import busy
 from sol.model.tiles import GAP_MS, LAUNCH_MS, Product, TileTime, Tiling, tile_time
@@ -316,6 +318,8 @@ def _limit_ms(program: ir.Program, stages: Iterable[StageTime], hw: Hardware) ->
             products += time.flops / hw.ceiling(CLASS_OF_COMPUTE[legal.compute_of(s, types)])
         elif isinstance(s, ir.Attention):
             products += time.flops / hw.ceiling(CLASS_OF_COMPUTE[s.type.dtype])
+        elif isinstance(s, ir.Recurrent):
+            products += time.flops / hw.ceiling(CLASS_OF_COMPUTE[compute_of(s, types)])
     return 1e3 * max(products, moved / hw.copy_rate)
 
 
@@ -341,6 +345,8 @@ def _stage(program: ir.Program, stage: ir.Stage, hw: Hardware, free: Collection[
         return _product(program, stage, hw)
     if isinstance(stage, ir.Attention):
         return attention_time(program, stage, hw)
+    if isinstance(stage, ir.Recurrent):
+        return recurrent_time(program, stage, hw)
     joins = isinstance(stage, ir.Normalize | ir.Reduce | ir.Pool)
     source = next((s for s in program.stages if joins and s.name == stage.x.name), None)
     if source is not None and joined_with(program, source) is stage:

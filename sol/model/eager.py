@@ -21,6 +21,7 @@ from sol.graph import DTYPE_BYTES, Op, OpGraph, Tensor
 from sol.hardware import Hardware
 from sol.model.autocast import autocast as under_autocast
 from sol.model.prediction import Attainable, StageTime, queued, stream_ms
+from sol.model.recurrent import LIBRARY_US, library_time
 from sol.model.tiles import GAP_MS, LAUNCH_MS, Product, TileTime, Tiling, engine_of, tile_time
 
 _LIBRARY_TILES = {
@@ -271,7 +272,9 @@ def predict_eager(
             continue
         if name == "contiguous" and not layout.strided(op.inputs[0]):
             continue
-        if c.kind == "matrix":
+        if name.removesuffix("_cell") in LIBRARY_US:
+            stage = library_time(op, c, graph)
+        elif c.kind == "matrix":
             stage = _matrix(op, c, graph, hw, cls, layout)
         elif c.kind == "conv":
             stage = _conv(op, c, graph, hw, cls)
