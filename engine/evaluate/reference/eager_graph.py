@@ -45,11 +45,15 @@ _OTHERS = {
     "hardtanh": lambda x, a: F.hardtanh(x[0], a.get("min_val", -1.0), a.get("max_val", 1.0)),
     "triu": lambda x, a: torch.triu(x[0], a.get("diagonal", 0)),
     "tril": lambda x, a: torch.tril(x[0], a.get("diagonal", 0)),
+    "new_zeros": lambda x, a: x[0].new_zeros(a["size"]),
     "where": lambda x, a: torch.where(x[0], *(a.get(n, t) for n, t in _in_order(x[1:], a))),
     "matmul": lambda x, a: torch.matmul(*map(_wide, x)),
     "batch_norm": lambda x, a: F.batch_norm(x[0], x[1], x[2], *_two(x[3:]), training=False, eps=a["eps"]),
     "group_norm": lambda x, a: F.group_norm(x[0], a["num_groups"], *_two(x[1:]), a["eps"]),
 }
+
+
+_NETWORKS = ("lstm", "gru", "rnn_tanh", "rnn_relu")
 
 
 class UnknownOp(ValueError):
@@ -61,7 +65,11 @@ def run(graph: OpGraph, inputs: Mapping[str, torch.Tensor]) -> list[torch.Tensor
     values: dict[str, Any] = dict(inputs)
     with torch.no_grad():
         for op in graph.ops:
-            values[op.outputs[0]] = _one(op, [values[n] for n in op.inputs])
+            x = [values[n] for n in op.inputs]
+            if op.op in _NETWORKS:
+                values |= zip(op.outputs, _network(op, x), strict=True)
+            else:
+                values[op.outputs[0]] = _one(op, x)
     return [values[n] for n in graph.outputs]
 
 
@@ -96,6 +104,14 @@ def _one(op: Op, x: list[torch.Tensor]) -> torch.Tensor:
     if op.op in ("layer_norm", "rms_norm", "instance_norm"):
         return _normalized(op.op, x, a)
     raise UnknownOp(f"the op graph of a program holds {op.op!r}")
+
+
+def _network(op: Op, x: list[torch.Tensor]) -> tuple[torch.Tensor, ...]:
+    """PyTorch's recurrent network: the sequence and the last states. `x`: its input, states and weights."""
+    a, count = op.attrs, 2 if op.op == "lstm" else 1
+    hx = x[1] if count == 1 else x[1:3]
+    names = ("has_biases", "num_layers", "dropout", "train", "bidirectional", "batch_first")
+    return getattr(torch, op.op)(x[0], hx, x[1 + count :], *(a[n] for n in names))
 
 
 def _in_order(tensors: list[torch.Tensor], a: dict[str, Any]) -> list[tuple[str, torch.Tensor | None]]:

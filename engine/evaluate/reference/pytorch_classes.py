@@ -81,6 +81,9 @@ _MATRICES = {
 _PRODUCTS = _MATRICES | {"mv": (0, -1, -1), "addmv": (1, -1, -1), "dot": (0, -1, -1), "convolution": (0, 1, 1)}
 
 
+RECURRENT = ("lstm", "gru", "rnn_tanh", "rnn_relu")  # as torch.nn calls them
+
+
 def truncating() -> contextlib.AbstractContextManager[None]:
     """Truncate the 13 low bits of every product's f32 operands, which is what TF32 tensor cores read."""
     import torch
@@ -120,12 +123,31 @@ def rounding(cut: Callable[[Any, int], Any], products: dict[str, tuple[int, int,
                     args[at] = cut(args[at], axis)
             return func(*args, **(kwargs or {}))
 
+    def stepwise(network: Callable[..., Any]) -> Callable[..., Any]:
+        """The recurrent network without cuDNN and oneDNN, whose kernels hide the products of its steps."""
+
+        def call(*args: Any) -> Any:
+            before = torch._C._get_mkldnn_enabled()  # torch.backends.mkldnn.flags sets more, and warns of it
+            torch._C._set_mkldnn_enabled(False)
+            try:
+                with torch.backends.cudnn.flags(enabled=False):
+                    return network(*args)
+            finally:
+                torch._C._set_mkldnn_enabled(before)
+
+        return call
+
+    networks = {name: getattr(torch._VF, name) for name in RECURRENT}
     fused = torch.backends.mha.get_fastpath_enabled()  # it hides an encoder layer's products in one operation
     torch.backends.mha.set_fastpath_enabled(False)
+    for name, network in networks.items():
+        setattr(torch._VF, name, stepwise(network))
     try:
         with strict(), Round():
             yield
     finally:
+        for name, network in networks.items():
+            setattr(torch._VF, name, network)
         torch.backends.mha.set_fastpath_enabled(fused)
 
 

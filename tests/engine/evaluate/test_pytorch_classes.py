@@ -66,3 +66,18 @@ def test_half_products_are_summed_in_f32_and_rounded_once(dtype):
     close = torch.finfo(dtype).eps * 0.5 * right.abs() + 1e-5
     assert ((linear.double() - right).abs() <= close).all()
     assert torch.equal(conv, torch.nn.functional.conv2d(image.float(), filters.float()).to(dtype))
+
+
+@pytest.mark.parametrize("net", [torch.nn.LSTM, torch.nn.GRU, torch.nn.RNN])
+def test_the_products_of_a_recurrent_network_are_rounded_at_each_step(net):
+    torch.manual_seed(0)
+    module, x = net(16, 24).eval(), torch.randn(30, 4, 16)
+    with torch.no_grad():
+        right = module.double()(x.double())[0]
+        module.float()
+        plain = module(x)[0].double()
+        with as_class("tf32", "cpu"):
+            rounded = module(x)[0].double()
+        assert torch.equal(module(x)[0].double(), plain)  # only within the class
+    assert (plain - right).norm() / right.norm() < 1e-6
+    assert 1e-4 < (rounded - right).norm() / right.norm() < 4e-3
