@@ -28,7 +28,7 @@ from engine.session.kernel_text import CLASSES as KERNEL_CLASSES
 from engine.signatures import changing_pack
 from engine.strategies.api import Candidate
 from engine.strategies.planner.lowering import program_graph
-from engine.strategies.planner.lowering.lower import CLASSES, FLOATS, NATIVE, Lowered, lower, not_in_float64
+from engine.strategies.planner.lowering.lower import CLASSES, FLOATS, NATIVE, Lowered, lower
 from engine.strategies.planner.regions import coverage
 from engine.strategies.planner.regions.partition import (
     TOO_LONG,
@@ -221,6 +221,18 @@ class Prepared:
         return Part(program_graph.class_of(pasted), (structure,), bindings, self.graph)
 
 
+def _not_in_float64(graph: OpGraph) -> None:
+    """Raises SessionRefused("element_type") for a module that computes only in float64."""
+    floats = {graph.tensors[n].dtype for op in graph.live for n in op.outputs} & {"f64", *NATIVE}
+    if floats == {"f64"}:
+        line = next((op.line for op in graph.live if graph.tensors[op.outputs[0]].dtype == "f64"), None)
+        reason = (
+            f"The module computes in float64, and programs compute in {FLOATS}. Make its parameters and inputs "
+            "float32: .float(), and no dtype=torch.float64 in get_inputs()."
+        )
+        raise SessionRefused("element_type", reason, line)
+
+
 class _Lowering:
     """A module as parts."""
 
@@ -231,7 +243,7 @@ class _Lowering:
 
     def run(self) -> None:
         p = self.problem
-        not_in_float64(p.graph)
+        _not_in_float64(p.graph)
         _fits(p.graph, self.hardware)
         cut = partition(p.graph, self._rejected)
         if cut.whole and p.graph.writes:

@@ -23,24 +23,24 @@ BAD = {
 }
 
 
-LSTM = (
+UNCOVERED = (
     HEAD
     + "class Model(nn.Module):\n    def __init__(self):\n        super().__init__()\n"
-    + "        self.rnn = nn.LSTM(64, 64)\n\n"
-    + "    def forward(self, x):\n        return self.rnn(x)[0]\n\n"
-    + "def get_inputs():\n    return [torch.randn(8, 4, 64)]\n"
+    + "        self.rest = nn.Identity()\n\n"
+    + "    def forward(self, x):\n        return torch.logcumsumexp(x, 1)\n\n"
+    + "def get_inputs():\n    return [torch.randn(8, 64)]\n"
 )
 
 
 def test_a_module_without_a_program_stays_pytorch_and_a_list_says_what_is_covered(open_page, complaints):
     page = open_page("/", width=360, height=740)
-    paste(page, LSTM)
+    paste(page, UNCOVERED)
     page.keyboard.press("Control+Enter")
     refusal = page.locator("#session-error .refusal")
     expect(refusal.locator("h2")).to_have_text("No part of this is a program yet, so PyTorch stays", timeout=90_000)
-    expect(page.locator("#refusal-reason")).to_contain_text("nn.LSTM (line 10) is not covered yet.")
+    expect(page.locator("#refusal-reason")).to_contain_text("aten.logcumsumexp (line 10) is not covered yet.")
     expect(page.locator("#refusal-reason")).to_contain_text("PyTorch stays: PyTorch eager (TF32) takes")
-    expect(page.locator("h1")).to_have_text("LSTM on 8 rows")
+    expect(page.locator("h1")).to_have_text("logcumsumexp on 8 rows")
     expect(page.locator("#covered dd").first).to_be_hidden()
     page.locator("#covered summary").click()
     kinds = page.locator("#covered dt").all_inner_texts()

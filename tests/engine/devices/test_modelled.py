@@ -157,14 +157,14 @@ def test_a_module_without_a_program_gets_its_report_and_pytorchs_times_and_stays
     assert "PyTorch stays: PyTorch eager (" in log[-1].reason and log[-1].best == {}
 
 
-def test_a_recurrent_module_stays_pytorch():
+def test_a_recurrent_module_that_no_cluster_holds_stays_pytorch():
     recurrent = """import torch
 from torch import nn
 
 class Model(nn.Module):
     def __init__(self):
         super().__init__()
-        self.cell = nn.GRU(32, 16)
+        self.cell = nn.GRU(32, 2048)
 
     def forward(self, x):
         return self.cell(x)
@@ -173,7 +173,10 @@ def get_inputs():
     return [torch.randn(8, 4, 32)]
 """
     log, _ = play(recurrent, classes=("tf32",))
-    assert log[-1].state == "done" and "`nn.GRU` (line 10) is not covered yet" in log[-1].reason
+    assert (
+        log[-1].state == "done"
+        and "has 2,048 hidden units, and no cluster of 16 blocks holds their weights" in log[-1].reason
+    )
 
 
 # ---- a module that is not one program ----

@@ -231,7 +231,7 @@ def test_what_is_covered_is_listed_by_kind_and_without_other_spellings():
     reason = refusal(g.graph(g.op("logcumsumexp", [g.input("x", (8, 8))], (8, 8)))).words
     assert "products (" in reason and "arithmetic (" in reason
     assert not [word for word in reason.replace(",", " ").split() if word.endswith("_")]
-    assert len(reason.split()) < 140
+    assert len(reason.split()) < 145
 
 
 def test_an_operation_inside_a_module_of_torch_is_named_by_that_module():

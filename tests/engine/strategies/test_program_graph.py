@@ -17,6 +17,19 @@ from sol.graph import OpGraph  # noqa: E402
 from sol.hardware import load  # noqa: E402
 
 PROGRAMS = {
+    "lstm of two directions": """program p(x: f32[15, 32], wi: f32[32, 32], b: f32[32], vi: f32[32, 32], d: f32[32],
+        w: f32[32, 8], c: f32[32], v: f32[32, 8], e: f32[32], h: f32[4, 3, 8], s: f32[4, 3, 8])
+        -> (f32[5, 3, 16], f32[2, 3, 8]) {
+      f = gemm(x, wi.T) { epilogue acc + b[n] }
+      r = gemm(x, vi.T) { epilogue d[n] + acc }
+      ft = transform(f) { view 5x3x32 }
+      rt = transform(r) { view 5x3x32 }
+      y = recurrent(ft, rt, w, v, c, e, h, s) { op lstm  layer 1  also cn = acc2 }
+      return y, cn }""",
+    "gru from zeros": """program p(x: f32[3, 5, 16], wi: f32[24, 16], w: f32[24, 8]) -> (f32[3, 5, 8], f32[1, 3, 8]) {
+      g = gemm(x, wi.T)
+      y = recurrent(g, w) { op gru  order bt  also hn = acc }
+      return y, hn }""",
     "gated": """program p(a: f32[16, 32], u: f32[24, 32], v: f32[24, 32]) -> f32[16, 24] {
       w = transform(u, v) { interleave }
       y = gemm(a, w.T) { pairs  epilogue silu(acc) * acc2 }

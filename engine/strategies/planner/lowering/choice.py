@@ -19,6 +19,7 @@ class Choice:
     fuse       a product's rows or columns are reduced in its epilogue
     narrow     intermediates are stored in the class's element type; with `guard`, only those that only products read
     rows       convolutions of one group read images and weights in PyTorch's layout (f32, channels first)
+    exact      the steps of recurrent layers multiply in f32 on the CUDA cores, if a network amplifies rounding
     guard      operands are cast to f16 under a guard (dsl.guard), so the program is in class tf32
     """
 
@@ -28,12 +29,13 @@ class Choice:
     rows: bool = False
     guard: bool = False
     first: bool = False
+    exact: bool = False
 
     def __str__(self) -> str:
         words = {
             "along_k": f"{'first operand' if self.first else 'operands'} transposed along K first",
             "fuse": "reduced in the epilogue",
             "narrow": "intermediates stored in half precision", "rows": "images read as they lie",
-            "guard": "tf32 by guarded f16",
+            "guard": "tf32 by guarded f16", "exact": "recurrent steps in f32",
         }  # fmt: skip
         return ", ".join(text for name, text in words.items() if getattr(self, name)) or "each operation as it comes"

@@ -136,6 +136,10 @@ class Draft:
         """The stored expressions, and the one before a reduction or normalisation."""
         return self.outs
 
+    def shape_of(self, part: int) -> tuple[int, ...]:
+        """The shape of a stored result: of the epilogue, 0, or of a further one."""
+        return self.shape
+
     def read(self) -> set[str]:
         """References of all tensors that the stage reads."""
         return {s.of for s in self.sources} | {x.name.rpartition("@")[0] for e in self.expressions for x in loads(e)}
@@ -348,6 +352,12 @@ def part_of(reference: str) -> int:
 
 def reference(stage: int, part: int = 0) -> str:
     return f"#{stage}+{part}" if part else f"#{stage}"
+
+
+def stored_shape(drafts: list[Draft], source: str) -> tuple[int, ...] | None:
+    """The stored shape of a stage's result; None for a graph tensor."""
+    at = stage_of(source)
+    return None if at is None else drafts[at].shape_of(part_of(source))
 
 
 def groups_of(view: tuple[int, ...], stage: tuple[int, ...]) -> list[tuple[list[int], list[int]]] | None:

@@ -55,6 +55,7 @@ from engine.strategies.planner.lowering.rules.nonproduct import (
     reduction,
 )
 from engine.strategies.planner.lowering.rules.products import PRODUCTS, product
+from engine.strategies.planner.lowering.rules.recurrent import STAGE, layered, layers, recurrent
 from engine.strategies.planner.lowering.rules.scans import SCANS, scan, turned, turning
 from engine.strategies.planner.lowering.rules.slices import slices
 from engine.strategies.planner.lowering.rules.views import VIEWS, view
@@ -86,6 +87,7 @@ def covered() -> tuple[tuple[str, str], ...]:
         ("pools", "max, avg"),
         ("reductions", ", ".join([*(n for n in REDUCTIONS if n not in _SPELLINGS), "linalg_vector_norm"])),
         ("attention", attentions.SDPA),
+        ("recurrent", "lstm, gru, rnn"),
         ("normalisations", ", ".join(NORMALIZATIONS)),
         ("running sums and products", ", ".join(SCANS)),
         ("losses", ", ".join(LOSSES)),
@@ -149,7 +151,7 @@ def lower(graph: OpGraph, title: str = "module", *, attends: bool = True) -> Low
 
     Raises SessionRefused("not_covered") for the first operation without a rule. `attends`: attention is one stage.
     """
-    graph = turned(without_masks(without_gates(expanded(graph))))
+    graph = turned(without_masks(without_gates(expanded(layered(graph)))))
     graph = attentions.spelled_out(attentions.recognised(graph)) if attends else graph
     graph = expanded(recognised(graph), spreads=True)
     try:
@@ -169,22 +171,11 @@ def _lower(graph: OpGraph, title: str, flat: bool = False) -> Lowered:
     walk = LoweringContext(graph, flat)
     for op in graph.ops:
         walk.op = op
-        walk.values |= slices(walk) if op.op in SLICES else {op.outputs[0]: _value(walk)}
+        several = slices if op.op in SLICES else recurrent if op.op == STAGE else None
+        walk.values |= several(walk) if several else {op.outputs[0]: _value(walk)}
     walk.op = None
     results = [_result(walk, name) for name in graph.outputs]
     return _Finish(walk, results, title).run()
-
-
-def not_in_float64(graph: OpGraph) -> None:
-    """Raises SessionRefused("element_type") for a module that computes only in float64."""
-    floats = {graph.tensors[n].dtype for op in graph.live for n in op.outputs} & {"f64", *NATIVE}
-    if floats == {"f64"}:
-        line = next((op.line for op in graph.live if graph.tensors[op.outputs[0]].dtype == "f64"), None)
-        reason = (
-            f"The module computes in float64, and programs compute in {FLOATS}. Make its parameters and inputs "
-            "float32: .float(), and no dtype=torch.float64 in get_inputs()."
-        )
-        raise SessionRefused("element_type", reason, line)
 
 
 def _value(walk: LoweringContext) -> Value:
@@ -217,7 +208,8 @@ def _rule(op: Op) -> Callable[[LoweringContext], Value] | None:
 
 def has_rule(op: Op, graph: OpGraph) -> bool:
     """Return False for an operation of a graph that no program can hold."""
-    if any(op.name in joined(graph) for joined in (vanishing, attentions.attended, attentions.spelled, turning)):
+    joined = (vanishing, attentions.attended, attentions.spelled, turning, layers)
+    if any(op.name in names(graph) for names in joined):
         return True
     if op.op in pointwise.CONSTANTS:  # a term of the operations that read it
         return any(has_rule(reader, graph) for name in op.outputs for reader in graph.readers.get(name, ()))
@@ -304,7 +296,7 @@ class _Finish:
         ]
         results = [moved[r] for r in self.results]
         outputs = [
-            Binding(names[stage_of(r)][part_of(r)], out, stages[stage_of(r)].shape)
+            Binding(names[stage_of(r)][part_of(r)], out, stages[stage_of(r)].shape_of(part_of(r)))
             for r, out in zip(results, self.graph.outputs, strict=True)
         ]
         name = fresh(self.title, set(_RESERVED))

@@ -27,6 +27,7 @@ from engine.strategies.planner.lowering.drafts import (
     image_names,
     reference,
     stage_of,
+    stored_shape,
 )
 from engine.strategies.planner.lowering.expressions import on
 from sol.graph import Op, OpGraph, Tensor
@@ -166,8 +167,7 @@ class LoweringContext:
 
     def stored_shape(self, leaf: Leaf) -> tuple[int, ...] | None:
         """The stored shape of a stage's result; None for a graph tensor, which is bound in any shape."""
-        at = stage_of(leaf.source)
-        return None if at is None else self.drafts[at].shape
+        return stored_shape(self.drafts, leaf.source)
 
     def carried(self, value: Value, shape: tuple[int, ...] | None = None) -> tuple[Leaf, Expr]:
         """The input of a reduction or normalisation: a tensor, and the expression over its elements. Unstored

@@ -44,6 +44,7 @@ from engine.strategies.planner.lowering.expressions import along, on, on_axes, s
 from engine.strategies.planner.lowering.folding import folded
 from engine.strategies.planner.lowering.lowering_context import unkey
 from engine.strategies.planner.lowering.program_tensors import Tensors
+from engine.strategies.planner.lowering.rules.recurrent import Recurrent
 from engine.strategies.planner.lowering.storage_choice import Readers, direct, lines, up
 
 SOFTMAX = 2.0**15  # under a guard, for a softmax that only products read: scales a row's maximum into f16's best range
@@ -80,6 +81,7 @@ class Build(Tensors):
             Reduction: self._reduction, Normalization: self._normalization, Scanning: self._scanning,
             Pooling: self._pooling,
             Rearrangement: self._rearrangement, Attention: self._attention, Concatenation: self._concatenation,
+            Recurrent: self._recurrent,
         }  # fmt: skip
         for i, draft in enumerate(self.drafts):
             emit[type(draft)](i, draft)
@@ -265,6 +267,24 @@ class Build(Tensors):
         self.stages.append(ir.Attention(stored, *(*sides, None, None)[:3], *how))
         if stored != name:
             self.transform(stored, to=self.stored(i), result=name)
+
+    def _recurrent(self, i: int, draft: Recurrent) -> None:
+        names = {int(e.value): name for e, name in zip(draft.outs, self.lowered.names[i], strict=True)}
+        store, d = self.stored(i), draft.directions
+        for part, name in enumerate(self.lowered.names[i]):
+            self.types[name] = TensorType(store, draft.shape_of(part))
+        name = names.get(0) or self.fresh(f"{self.lowered.names[i][0]}_steps")
+        sides = tuple(Operand(self.name_of(s.of, s.shape)) for s in draft.parts)
+        biases = sides[2 * d : 3 * d] if draft.biased else ()
+        compute = DType.F32 if self.choice.exact else self.compute
+        compute = compute if self.types[sides[d].name].dtype is DType.F32 else None
+        also = tuple(ir.Also(names[k], Acc(second=k == 2)) for k in (1, 2) if k in names)
+        self.stages.append(
+            ir.Recurrent(
+                name, sides[:d], sides[d : 2 * d], biases, sides[2 * d + len(biases) :], draft.op, draft.order,
+                draft.layer, compute, also=also, store=store,
+            )
+        )  # fmt: skip
 
     # ---- convolutions ----
 

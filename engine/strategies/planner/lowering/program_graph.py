@@ -6,6 +6,7 @@ Parameters become inputs of the same names; casts become `to`; a change of layou
 
 from __future__ import annotations
 
+from dataclasses import replace
 from math import prod
 from typing import Any
 
@@ -14,6 +15,7 @@ from dsl.guard import rescue
 from dsl.ir import (
     Acc,
     Attention,
+    Call,
     Collective,
     Concat,
     Conv,
@@ -21,11 +23,13 @@ from dsl.ir import (
     Expr,
     Gemm,
     GroupedGemm,
+    Load,
     Map,
     Normalize,
     Operand,
     Pool,
     Program,
+    Recurrent,
     Reduce,
     Scan,
     Stage,
@@ -33,7 +37,7 @@ from dsl.ir import (
     Transform,
 )
 from engine.classes import class_of as class_of
-from engine.devices import Binding
+from engine.devices import Binding, SessionRefused
 from engine.strategies.planner.lowering.graph_expressions import Expressions
 from sol.graph import OpGraph, Tensor
 
@@ -47,7 +51,8 @@ def bindings(program: Program) -> tuple[tuple[Binding, ...], tuple[Binding, ...]
 
 def graph_of(program: Program) -> OpGraph:
     """The op graph of a checked program. For a guarded program it has the f32 products that its casts stand for: the
-    program falls back to them, and PyTorch in class tf32 is timed on them."""
+    program falls back to them, and PyTorch in class tf32 is timed on them. Raises SessionRefused for a recurrent stage
+    whose gates are not the products of one input: PyTorch has no such operation."""
     return _Builder(rescue(program) if program.guard else program).run()
 
 
@@ -65,10 +70,13 @@ class _Builder:
             self.expressions.line = stage.span.line or None
             if isinstance(stage, Transform):
                 self._transform(stage)
+            elif isinstance(stage, Recurrent):
+                self._recurrent(stage)
             else:
                 self._stage(stage)
         e = self.expressions
-        return OpGraph(e.tensors, tuple(e.ops), tuple(x.name for x in p.params), tuple(p.results))
+        whole = OpGraph(e.tensors, tuple(e.ops), tuple(x.name for x in p.params), tuple(p.results))
+        return replace(whole, ops=whole.live)  # without the products that a network of PyTorch's includes
 
     # ---- one stage ----
 
@@ -157,6 +165,56 @@ class _Builder:
         attrs = {"dropout_p": 0.0, "is_causal": stage.causal, "scale": stage.scale, "enable_gqa": h != g}
         y = graph.emit("scaled_dot_product_attention", sides, TensorType(dtype, (b, h, m, e)), attrs, fresh=True)
         return self._permuted(y, stage.in_order((0, 1, 2, 3)), fresh=True)
+
+    def _recurrent(self, stage: Recurrent) -> None:
+        """PyTorch's own network of one layer, which includes the products that make the gates."""
+        sides = [self._layer(stage, d) for d in range(stage.directions)]
+        xs = {side[0] for side in sides}
+        kinds = {self.program.type_of(n).dtype for side in sides for n in side}
+        biased = {len(side) for side in sides} == {5}
+        if len(xs) != 1 or len(kinds) != 1 or biased is not bool(stage.biases):
+            raise _no_network(stage)
+        graph, (x,), (dtype,) = self.expressions, xs, kinds
+        lead, hidden = stage.type.shape[:2], self.program.type_of(stage.weights[0].name).shape[1]
+        wide = TensorType(dtype, (*lead, self.program.type_of(x).shape[-1]))
+        x = graph.emit("view", [x], wide, {"size": list(wide.shape)})
+        first, d = stage.layer * stage.directions, stage.directions
+        state = TensorType(dtype, (d, lead[0 if stage.order == "bt" else 1], hidden))
+        cut = {"dim": 0, "start": first, "end": first + d, "step": 1}
+        hx = [graph.emit("slice", [o.name], state, cut) for o in stage.states]
+        count = 2 if stage.op == "lstm" else 1
+        hx = hx or [graph.emit("new_zeros", [x], state, {"size": list(state.shape)}) for _ in range(count)]
+        attrs = {
+            "has_biases": biased, "num_layers": 1, "dropout": 0.0, "train": False, "bidirectional": d == 2,
+            "batch_first": stage.order == "bt",
+        }  # fmt: skip
+        sequence = TensorType(dtype, stage.type.shape)
+        name = graph.emit(stage.op, [x, *hx, *(n for side in sides for n in side[1:])], sequence, attrs)
+        last = [f"{name}_last{i}" for i in range(count)]
+        graph.tensors |= {n: Tensor(n, state.shape, dtype.value, "intermediate") for n in last}
+        graph.ops[-1] = replace(graph.ops[-1], outputs=(name, *last))
+        for out, of, t in (
+            (stage.name, name, stage.type),
+            *((a.name, last[a.expr.second], a.type) for a in stage.also),
+        ):
+            graph.emit("to", [of], t, {"dtype": t.dtype.value}, out)
+
+    def _layer(self, stage: Recurrent, d: int) -> tuple[str, ...]:
+        """(x, weight_ih, weight_hh, and bias_ih, bias_hh if there are any) of a direction."""
+        stages = {s.name: s for s in self.program.stages}
+        s = stages.get(stage.gates[d].name)
+        while isinstance(s, Transform) and s.view and not (s.permute or s.pad or s.crop or s.to or s.other):
+            s = stages.get(s.x.name)
+        if not isinstance(s, Gemm) or s.a.transposed or not s.b.transposed or s.pairs or s.lets or s.also:
+            raise _no_network(stage)
+        e, weights = s.epilogue, (s.a.name, s.b.name, stage.weights[d].name)
+        if isinstance(e, Acc):
+            return weights
+        terms = e.args if isinstance(e, Call) and e.fn == "add" else ()
+        bias = next((x for x in terms if isinstance(x, Load)), None)
+        if bias is None or bias.axes != ("n",) or not any(isinstance(x, Acc) for x in terms) or not stage.biases:
+            raise _no_network(stage)
+        return (*weights, bias.name, stage.biases[d].name)
 
     def _permuted(self, name: str, dims: tuple[int, ...], fresh: bool = False) -> str:
         """The tensor with its axes in another order, which moves nothing."""
@@ -264,6 +322,15 @@ class _Builder:
             graph.rename(x, stage.name)
         else:
             graph.emit("clone", [x], stage.type, {}, stage.name)
+
+
+def _no_network(stage: Recurrent) -> SessionRefused:
+    return SessionRefused(
+        "not_covered",
+        f"Stage {stage.name} has gates that are not gemm(x, weight_ih.T) + bias_ih of one input: PyTorch has no such "
+        "operation to compare with. Write the gates so, or start from a module.",
+        stage.span.line or None,
+    )
 
 
 def _axes_left(stage: Reduce, rank: int) -> dict[str, tuple[int, ...]]:

@@ -34,10 +34,12 @@ from engine.strategies.planner.lowering.lower import (
     lower,
     without_rule,
 )
+from engine.strategies.planner.lowering.lowering_context import refuse
 from engine.strategies.planner.lowering.rules.attention import SDPA, attended
 from engine.strategies.planner.lowering.rules.composites import COMPOSITES
 from engine.strategies.planner.lowering.rules.nonproduct import CONVOLUTIONS, NORMALIZATIONS, POOLS, REDUCTIONS
 from engine.strategies.planner.lowering.rules.products import PRODUCTS
+from engine.strategies.planner.lowering.rules.recurrent import NETWORKS, layers, refusals
 from engine.strategies.planner.lowering.rules.views import SWAPS, VIEWS
 from sol.graph import SLICES, Op, OpGraph
 
@@ -50,6 +52,7 @@ _ANCHORS = {
     *NORMALIZATIONS,
     *REDUCTIONS,
     *COMPOSITES,
+    *NETWORKS,
 }  # operations that become stages
 Accept = Callable[[Lowered], str | None]  # why no back end takes it, or None
 TOO_LONG = "it would be a program of too many words"  # a reason of which each half may be free
@@ -247,9 +250,13 @@ class _Search:
                 self.outside[op.name] = (e.reason, e.why)
 
     def _second_results(self) -> None:
-        """Leave out operations with several results that are read, because a stage has one. A slice is none, and what
-        only shows heads to an attention is gone."""
-        gone = attended(self.graph)
+        """Leave out operations with several results that are read, because a stage has one. A slice is none, what only
+        shows heads to an attention is gone, and a recurrent network has stages that store several."""
+        gone = attended(self.graph) | layers(self.graph)
+        for name, why in refusals(self.graph).items():
+            e = refuse(next(op for op in self.graph.ops if op.name == name), why)
+            self.first = self.first or e
+            self.outside[name] = (e.reason, e.why)
         for op in (op for op in self.graph.ops if op.name not in gone):
             for name in op.outputs[1:] if op.op not in SLICES else ():
                 if name in self.graph.readers or name in self.graph.outputs:

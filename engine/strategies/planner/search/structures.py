@@ -23,6 +23,7 @@ from engine.strategies.planner.lowering.choice import COMPUTE, Choice
 from engine.strategies.planner.lowering.drafts import Attention, Convolution
 from engine.strategies.planner.lowering.lower import Lowered
 from engine.strategies.planner.lowering.pipeline import program
+from engine.strategies.planner.lowering.rules.recurrent import Recurrent
 from engine.strategies.planner.lowering.storage_choice import as_it_lies
 from engine.strategies.planner.search import candidates
 from engine.strategies.planner.search.candidates import Ranked
@@ -88,6 +89,8 @@ def structures(lowered: Lowered, cls: str, hw: Hardware, reasons: list[str]) -> 
         if (along_k and cls != "tf32") or (narrow and not cast) or (rows and not images):
             continue
         choices.append((cls, Choice(along_k, fuse, narrow, rows, first=first)))
+    if cls == "tf32" and any(isinstance(d, Recurrent) for d in lowered.stages):
+        choices += [(cls, replace(choice, exact=True)) for _, choice in choices]
     if cls == "tf32" and lowered.dtype == "f32":
         for rows, fuse in product((False, True) if images else (False,), (False, True)):
             choices += [("f16", c) for c in _guarded(lowered, Choice(rows=rows, fuse=fuse, guard=True))]
