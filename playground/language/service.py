@@ -17,9 +17,10 @@ from dsl.editor import completion, vocabulary
 from dsl.editor import hover as hover_help
 from dsl.editor.formatter import formatted
 from dsl.editor.repair import repairs
-from dsl.ir import Attention, Collective, Program
+from dsl.ir import Attention, Collective, Program, Recurrent
 from dsl.printer import to_text
 from dsl.resolve import resolve as resolved_of
+from dsl.rules.recurrent.layout import compute_of
 from engine.classes import class_of, roof_of
 from sol import attainable, hardware
 from sol.figures import roofline, stages
@@ -136,6 +137,9 @@ def _figures(program: Program, hw: hardware.Hardware) -> dict[str, Any]:
         return {}
     cls = {s.name: attainable.product_of(program, s).cls for s in program.stages if isinstance(s, Collective)}
     cls |= {s.name: s.type.dtype.value for s in program.stages if isinstance(s, Attention)}
+    recurrent = [s for s in program.stages if isinstance(s, Recurrent)]
+    kinds = {o.name: program.type_of(o.name) for s in recurrent for o in s.weights}
+    cls |= {s.name: attainable.CLASS_OF_COMPUTE[compute_of(s, kinds)] for s in recurrent}
     points = [
         roofline.Point(s.name, "predicted", s.flops / s.bytes, s.flops / (s.ms * 1e-3), cls.get(s.name, "f32"), ms=s.ms)
         for s in predicted.stages

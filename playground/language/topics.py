@@ -7,6 +7,7 @@ TOPICS: tuple[tuple[str, frozenset[str]], ...] = tuple(
     (topic, frozenset(words.split()))
     for topic, words in (
         ("Attention", "attention heads"),
+        ("Recurrent networks", "lstm gru rnn"),
         ("Whole blocks", "block transformer mixer moe mixture ffn"),
         ("Convolutions", "conv conv1d conv2d conv3d depthwise patch upsample"),
         ("Linear layers", "linear dense gemm"),
@@ -23,7 +24,8 @@ _SPELLED = {
     "conv3d": "3-D conv", "convnext": "ConvNeXt", "div": "divided", "ffn": "FFN", "geglu": "GeGLU", "gelu": "GELU",
     "gemm": "linear", "gemv": "matrix by vector", "groupnorm": "group norm", "hardswish": "hard swish",
     "hardtanh": "clip", "instancenorm": "instance norm", "layernorm": "layer norm", "leaky": "leaky ReLU",
-    "logsumexp": "log-sum-exp", "matmul": "product", "maxpool": "max pool", "mish": "Mish", "mlp": "MLP",
+    "logsumexp": "log-sum-exp", "lstm": "LSTM",
+    "matmul": "product", "maxpool": "max pool", "mish": "Mish", "mlp": "MLP",
     "moe": "mixture of experts", "nobias": "without bias", "postnorm": "post-norm", "relu": "ReLU", "resnet": "ResNet",
     "rgb": "of colours", "rms": "RMS", "rmsnorm": "RMS norm", "silu": "SiLU", "swiglu": "SwiGLU",
     "transpose2d": "transposed", "transpose3d": "transposed 3-D", "tril": "of lower triangles",
