@@ -10,6 +10,8 @@ import inspect
 from collections.abc import Callable
 from typing import Any
 
+from engine.trace import results
+
 _POSITIONAL = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
 
 
@@ -38,6 +40,7 @@ def flattened(cls: type, args: tuple, kwargs: dict[str, Any]) -> tuple[Any, ...]
     """The inputs as a flat tuple. If they have another structure, `cls.forward` takes them flat from now on."""
     from torch.utils._pytree import tree_flatten, tree_unflatten
 
+    results.leaves_of((args, kwargs))
     leaves, spec = tree_flatten((args, kwargs))
     own = getattr(cls.forward, "own_forward", cls.forward)
     if not kwargs and len(leaves) == len(args) and all(a is b for a, b in zip(leaves, args, strict=True)):

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from engine.trace.recurrent import shapes_only
-from engine.trace.results import open_dataclasses
+from engine.trace.results import leaves_of
 from engine.trace.writes import in_place
 from engine.trace.writes.state import size
 
@@ -102,7 +102,7 @@ def _written_at_the_end(model: Any) -> Iterator[None]:
         places = [(p, m, name) for p, m in model.named_modules() for name in m._buffers]
         before = [(m, name, m._buffers[name]) for _, m, name in places if m._buffers[name] is not None]
         result = forward(*arguments, **named)
-        open_dataclasses({type(x) for x in torch.utils._pytree.tree_leaves(result)})
+        leaves_of(result)
         replaced = [(m, name, old, m._buffers[name]) for m, name, old in before if m._buffers[name] is not old]
         for module, name, old, value in replaced:
             if value is not None and size(value) != size(old):

@@ -1,4 +1,5 @@
-"""What forward returns: tensors in tuples, lists, dictionaries and dataclasses, and plain values beside them."""
+"""What forward takes and returns: tensors in tuples, lists, dictionaries, dataclasses and other objects, such as the
+cache of a decoder, and plain values beside them."""
 
 from __future__ import annotations
 
@@ -7,6 +8,7 @@ from collections.abc import Iterable
 from typing import Any
 
 PLAIN = (bool, int, float, str, type(None))
+_DEEPEST = 6  # attributes of attributes in which a tensor is looked for
 
 
 def open_dataclasses(values: Iterable[Any]) -> None:
@@ -21,12 +23,68 @@ def open_dataclasses(values: Iterable[Any]) -> None:
             _pytree.register_dataclass(cls)
 
 
-def split(result: Any) -> tuple[list[Any], list[Any]]:
-    """The tensors of a result, and its other leaves."""
+def leaves_of(values: Any) -> list[Any]:
+    """The tensors of a structure and its other leaves, in torch.utils._pytree's order. From now on that module, and so
+    torch.export, also looks into the classes of the objects among them that have tensors in their attributes."""
     import torch
     from torch.utils._pytree import tree_leaves
 
-    leaves = tree_leaves(result)
+    while True:
+        leaves = tree_leaves(values)
+        closed = [x for x in leaves if not isinstance(x, (torch.Tensor, *PLAIN))]
+        kinds = {type(x) for x in closed if dataclasses.is_dataclass(x)}
+        open_dataclasses(kinds)
+        others = {type(x) for x in closed if _holds_tensors(x)} - kinds
+        for kind in others:
+            _open(kind)
+        if not kinds | others:
+            return leaves
+
+
+def _open(kind: type) -> None:
+    """Take objects of a class apart at those of their attributes that hold tensors. The others are the same in every
+    call."""
+    from torch.utils import _pytree
+
+    def names(x: Any) -> list[str]:
+        return [name for name, value in vars(x).items() if _holds_tensors(value)]
+
+    def apart(x: Any) -> tuple[list[Any], tuple[list[str], dict[str, Any]]]:
+        inside = names(x)
+        others = {name: value for name, value in vars(x).items() if name not in inside}
+        return [vars(x)[name] for name in inside], (inside, others)
+
+    def apart_with_keys(x: Any) -> tuple[list[Any], tuple[list[str], dict[str, Any]]]:
+        values, context = apart(x)
+        return [(_pytree.GetAttrKey(n), v) for n, v in zip(context[0], values, strict=True)], context
+
+    def together(values: Iterable[Any], context: tuple[list[str], dict[str, Any]]) -> Any:
+        x = kind.__new__(kind)
+        vars(x).update(context[1], **dict(zip(context[0], values, strict=True)))
+        return x
+
+    _pytree.register_pytree_node(kind, apart, together, flatten_with_keys_fn=apart_with_keys)
+
+
+def _holds_tensors(value: Any, deep: int = 0) -> bool:
+    import torch
+
+    if isinstance(value, torch.Tensor):
+        return True
+    if deep == _DEEPEST or isinstance(value, (*PLAIN, type, torch.nn.Module)) or callable(value):
+        return False
+    if isinstance(value, dict):
+        return any(_holds_tensors(v, deep + 1) for v in value.values())
+    if isinstance(value, (list, tuple)):
+        return any(_holds_tensors(v, deep + 1) for v in value)
+    return any(_holds_tensors(v, deep + 1) for v in getattr(value, "__dict__", {}).values())
+
+
+def split(result: Any) -> tuple[list[Any], list[Any]]:
+    """The tensors of a result, and its other leaves."""
+    import torch
+
+    leaves = leaves_of(result)
     tensors = [leaf for leaf in leaves if isinstance(leaf, torch.Tensor)]
     return tensors, [leaf for leaf in leaves if not isinstance(leaf, torch.Tensor)]
 

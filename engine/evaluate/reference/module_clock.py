@@ -9,7 +9,7 @@ from engine.evaluate.reference.module_state import get
 from engine.evaluate.reference.pytorch_classes import permitted
 from engine.evaluate.reference.pytorch_times import Baseline
 from engine.evaluate.timing.outside.runner import Runner
-from engine.trace import child
+from engine.trace import child, results
 
 
 class ModuleClock:
@@ -31,7 +31,7 @@ class ModuleClock:
 
     def open(self, name: str, calls: int, mode: str) -> dict:
         """From now on a batch is `calls` calls of PyTorch in one of its modes. Also {cls, note} of the mode."""
-        module, torch = self.module, self.module.torch
+        module = self.module
         sets, rows = [self.runner.inputs(at) for at in range(calls)], []
         for tensors in sets:
             named = iter(module.graph.inputs)
@@ -46,7 +46,7 @@ class ModuleClock:
                 get(module.model, path).data = tensor
             with permitted(baseline.wanted):
                 result = child.stage("forward", lambda: baseline.call(at))
-            return [v for v in torch.utils._pytree.tree_leaves(result) if isinstance(v, torch.Tensor)]
+            return results.split(result)[0]
 
         return {**self.runner.open(call, calls, mode), "cls": baseline.cls, "note": baseline.note}
 

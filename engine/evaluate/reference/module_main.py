@@ -24,7 +24,7 @@ from engine.evaluate.reference.right_results import RightResults
 from engine.evaluate.shared_memory import Block, NotShared
 from engine.evaluate.shared_tensors import Slot, tensor_at
 from engine.evaluate.timing.samples import clock
-from engine.trace import child
+from engine.trace import child, results
 from engine.trace.explain import explain
 from engine.trace.load import Bad, Loaded, load
 from sol.graph import OpGraph
@@ -167,7 +167,7 @@ class Held:
         halves = self.device == "cpu" and not wide and self._has_halves()
         with torch.no_grad(), accumulating() if halves else contextlib.nullcontext():
             result = child.stage("forward", lambda: model(*arguments))
-        outputs = self._tensors(torch.utils._pytree.tree_leaves(result))
+        outputs = self._tensors(results.leaves_of(result))
         outputs += self.state.read(model, self._tensors(arguments))
         if len(outputs) != len(self.graph.outputs):
             raise Bad("unsteady", "forward returned another number of tensors than when it was traced.")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import inspect
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -12,7 +11,7 @@ import torch
 from torch.utils import _pytree
 
 from engine.trace import arguments
-from engine.trace.results import open_dataclasses
+from engine.trace.results import leaves_of
 
 from .errors import OptimizeError
 
@@ -37,7 +36,7 @@ def checked(module: Any, inputs: Any, kwargs: Mapping[str, Any] | None = None) -
     if module.training:
         raise OptimizeError("the module is in training mode, and programs are for inference: call .eval() first")
     call = _call(module, inputs, dict(kwargs or {}))
-    _open(call)
+    leaves_of((call.args, call.kwargs))  # opens objects among them
     tensors = [x for x in call.leaves if torch.is_tensor(x)]
     if not tensors:
         raise OptimizeError(f"`inputs` hold no tensor{_instead(call)}: give the arguments of forward, for example [x]")
@@ -83,12 +82,6 @@ def _call(module: torch.nn.Module, inputs: Any, kwargs: dict[str, Any]) -> Call:
         inputs, kwargs = positional, named
     order = [*signature.parameters, *kwargs]
     return Call(inputs, {name: kwargs[name] for name in sorted(kwargs, key=order.index)})
-
-
-def _open(call: Call) -> None:
-    """Let PyTorch look into the dataclasses among the arguments, at any depth."""
-    while unknown := {type(x) for x in call.leaves if dataclasses.is_dataclass(x)} - {*_pytree.SUPPORTED_NODES}:
-        open_dataclasses(unknown)
 
 
 def _instead(call: Call) -> str:
