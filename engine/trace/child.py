@@ -20,6 +20,7 @@ from engine.trace import capture, exported, fx, results
 from engine.trace.explain import data_dependent, explain, mixed_product
 from engine.trace.fake import fake_tensors
 from engine.trace.load import Bad, Loaded, line_of, load
+from engine.trace.values import numbers
 from engine.trace.values.recipes import Recipes
 from engine.trace.writes import state
 from engine.trace.writes.state import State
@@ -74,6 +75,7 @@ def _attempt(source: str, fake: bool) -> dict:
         model = stage(f"{loaded.cls.__name__}()", loaded.build)
         inputs = stage(f"{loaded.inputs_from}()", loaded.inputs)
         recipes.read = False
+        numbers.remember(model, recipes)
         _check_tensors(loaded, inputs)
         start = State(model)
         result = stage("forward", lambda: model(*inputs), calls_data=True)

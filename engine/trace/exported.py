@@ -11,6 +11,7 @@ from typing import Any
 
 from engine.trace.recurrent import shapes_only
 from engine.trace.results import leaves_of
+from engine.trace.values import numbers
 from engine.trace.writes import in_place
 from engine.trace.writes.state import size
 
@@ -33,13 +34,23 @@ def export(model: Any, inputs: tuple[Any, ...], named: dict[str, Any] | None = N
     known = {id(tensor) for tensor in _kept(model)}
     with warnings.catch_warnings(), torch.no_grad(), _no_hook_stays(), _written_at_the_end(model), shapes_only():
         warnings.simplefilter("ignore")
-        program = torch.export.export(model, inputs, named or None, strict=False)
-        if any(map(in_place.writes, program.graph.nodes)) and not in_place.functional(program):
-            program = program.run_decompositions({})
+        with numbers.carried(model) as carried:
+            program = _functional(model, inputs, named)
+        if carried.keys() & {path for _, path in writes(program)}:  # each call has another number
+            program = _functional(model, inputs, named)
     for name, value in program.constants.items():
         # torch.export says so itself, unless the module's own tensors are fake too.
         if isinstance(value, torch._subclasses.fake_tensor.FakeTensor) and id(value) not in known:
             raise RuntimeError(f"forward computes {name} by operations that torch.export does not see")
+    return program
+
+
+def _functional(model: Any, inputs: tuple[Any, ...], named: dict[str, Any] | None) -> Any:
+    import torch
+
+    program = torch.export.export(model, inputs, named or None, strict=False)
+    if any(map(in_place.writes, program.graph.nodes)) and not in_place.functional(program):
+        program = program.run_decompositions({})
     return program
 
 
