@@ -28,6 +28,27 @@ def histogram_of_any_type() -> Any:
     return library
 
 
+@functools.cache
+def grouped_product_of_any_type() -> Any:
+    """Let `_grouped_mm` have shapes for every element type, as its kernels do: PyTorch's function of the shapes refuses
+    all but bfloat16, so a mixture of experts in float32 would be refused. Returns what keeps ours registered."""
+    import torch
+
+    def shape(a: Any, b: Any, offs: Any = None, bias: Any = None, out_dtype: Any = None) -> Any:
+        if 3 not in (a.dim(), b.dim()):
+            sizes = (offs.shape[0], a.shape[0], b.shape[1])
+        else:
+            torch._check(a.shape[-1] == b.shape[-2], lambda: f"no product of {list(a.shape)} and {list(b.shape)}")
+            sizes = (*(a.shape[:-1] if b.dim() == 3 else a.shape[1:-1]), b.shape[-1])
+        return a.new_empty(sizes, dtype=out_dtype or a.dtype)
+
+    library, op = torch.library.Library("aten", "IMPL"), torch.ops.aten._grouped_mm.default
+    library.impl("_grouped_mm", shape, "Meta", allow_override=True)
+    op.py_kernels[torch._C.DispatchKey.Meta] = shape
+    op._dispatch_cache.clear()
+    return library
+
+
 @contextlib.contextmanager
 def fake_tensors() -> Iterator[None]:
     """Make tensors fake in this context. Modules of fake tensors can be converted (`.half()`, `.to(torch.bfloat16)`).
@@ -40,7 +61,8 @@ def fake_tensors() -> Iterator[None]:
     from torch._subclasses.fake_tensor import FakeTensor, FakeTensorMode
 
     histogram_of_any_type()
-    original = torch.nn.Module._apply
+    grouped_product_of_any_type()
+    original, truncated = torch.nn.Module._apply, torch.nn.init._no_grad_trunc_normal_
 
     def _apply(self: Any, fn: Callable[[Any], Any], recurse: bool = True) -> Any:
         own = [p for p in self._parameters.values() if p is not None]
@@ -59,9 +81,15 @@ def fake_tensors() -> Iterator[None]:
                 self._buffers[name] = fn(buffer)
         return self
 
-    torch.nn.Module._apply = _apply
+    def trunc_normal(tensor: Any, mean: float, std: float, *bounds: Any, **named: Any) -> Any:
+        """PyTorch's draws again until it sees every value in its bounds."""
+        if isinstance(tensor, FakeTensor):
+            return tensor.normal_(mean, std)
+        return truncated(tensor, mean, std, *bounds, **named)
+
+    torch.nn.Module._apply, torch.nn.init._no_grad_trunc_normal_ = _apply, trunc_normal
     try:
         with FakeTensorMode(allow_non_fake_inputs=True), shapes_only():
             yield
     finally:
-        torch.nn.Module._apply = original
+        torch.nn.Module._apply, torch.nn.init._no_grad_trunc_normal_ = original, truncated
