@@ -128,7 +128,7 @@ def explain(error: BaseException, doing: str) -> Bad:
     at = f"Line {line}" if line is not None else f"Calling {doing}"
     if isinstance(error, SyntaxError) and error.filename == PASTED:
         return Bad("syntax_error", f"Line {error.lineno}: {error.msg}.", error.lineno)
-    if isinstance(error, ModuleNotFoundError):
+    if isinstance(error, ModuleNotFoundError) and error.name:  # a package may raise one without a name
         return Bad("missing_package", f"{at} imports {error.name!r}, which is not installed in the sandbox.", line)
     if isinstance(error, SystemExit):
         return Bad("exited", f"{at} ends the Python process (exit).", line)

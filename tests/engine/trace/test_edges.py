@@ -314,3 +314,8 @@ def test_a_histogram_of_whole_numbers_that_only_a_gpu_counts_is_an_operation_of_
         inputs="torch.randn(4, 8), torch.randint(0, 8, (40,), dtype=torch.int32)", init="self.l = nn.Linear(8, 8)",
     )  # fmt: skip
     assert [op.op for op in counted.live][:2] == ["linear", "histc"]  # by torch.export: torch.fx gives no `linear`
+
+
+def test_an_import_error_without_the_name_of_a_package_keeps_its_own_words():
+    bad = refused("return args[0] * 2", init="raise ModuleNotFoundError('Could not import module A')")
+    assert bad.code == "module_raised" and "ModuleNotFoundError: Could not import module A." in bad.reason
