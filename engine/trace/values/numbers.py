@@ -9,10 +9,11 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Iterator
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from unittest import mock
 
-from engine.trace.values.recipes import Recipes
+if TYPE_CHECKING:  # the engine's own process imports this module, and never torch
+    from engine.trace.values.recipes import Recipes
 
 
 def remember(model: Any, recipes: Recipes) -> None:
