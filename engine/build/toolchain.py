@@ -83,13 +83,17 @@ class Toolchain:
         return hashlib.sha256(text.encode()).hexdigest()[:16]
 
 
-@functools.cache
 def find() -> Toolchain:
     """Find the tools, once per process. Takes about 10 ms: package metadata, PATH, and `--version` of the compilers.
 
     With UCUTLASS_COMPILERS=none no compiler is found, so that a process without a GPU only generates and checks; it
     needs 0.6 GB less, and starts without the 9 s that CuTe DSL takes to import."""
-    if os.environ.get("UCUTLASS_COMPILERS") == "none":
+    return _find(os.environ.get("UCUTLASS_COMPILERS") == "none")
+
+
+@functools.cache
+def _find(switched_off: bool) -> Toolchain:
+    if switched_off:
         off = {name: Tool(name, None, None, SWITCHED_OFF) for name in _MISSING}
         return Toolchain(off | {"torch": _package("torch", "torch", "torch")})
     headers = cuda_toolchain.find_toolchain()

@@ -23,7 +23,6 @@ from pathlib import Path
 
 import pytest
 
-from engine.build import toolchain
 from engine.session import events
 from engine.session.runner import run
 from tests.playground.conftest import House
@@ -62,10 +61,8 @@ def asked(number: int) -> dict:
 @pytest.fixture
 def house(tmp_path, monkeypatch):
     monkeypatch.setenv("UCUTLASS_COMPILERS", COMPILERS)  # for the sessions that this process plays
-    toolchain.find.cache_clear()
     built = House(tmp_path, UCUTLASS_LEASE_SECONDS="2", UCUTLASS_QUEUE_PER_ADDRESS="99", UCUTLASS_COMPILERS=COMPILERS)
     yield built
-    toolchain.find.cache_clear()
     for process in built.processes:
         kill(process)
     built.close()

@@ -24,11 +24,10 @@ def test_each_tool_has_a_version_or_a_way_to_get_it():
 
 
 def test_a_bare_machine_is_told_what_to_install(monkeypatch):
-    monkeypatch.delenv("UCUTLASS_COMPILERS", raising=False)  # a test before may have switched them off
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
     monkeypatch.setattr(toolchain.shutil, "which", lambda name: None)
     monkeypatch.setattr(toolchain.cuda_toolchain, "find_toolchain", lambda: None)
-    bare = toolchain.find.__wrapped__()
+    bare = toolchain._find.__wrapped__(False)
     assert not (bare.cute or bare.cpp or bare.host_check)
     assert "requirements-gpu.txt" in bare.missing("quack")[0]
     assert "g++" in bare.missing("gxx")[0]
@@ -40,3 +39,11 @@ def test_another_version_is_another_fingerprint():
     other = toolchain.Toolchain({**here.tools, "quack": toolchain.Tool("quack", "99")})
     assert other.fingerprint("cute") != here.fingerprint("cute")
     assert other.fingerprint("cpp") == here.fingerprint("cpp")
+
+
+def test_compilers_are_switched_off_only_while_the_environment_says_so(monkeypatch):
+    here = toolchain.find()
+    monkeypatch.setenv("UCUTLASS_COMPILERS", "none")
+    assert toolchain.find().missing("quack") == [toolchain.SWITCHED_OFF]
+    monkeypatch.delenv("UCUTLASS_COMPILERS")
+    assert toolchain.find() == here or toolchain.find().missing("quack") != [toolchain.SWITCHED_OFF]

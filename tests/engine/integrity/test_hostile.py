@@ -36,7 +36,7 @@ class Honest(threading.Thread):
 
     def __init__(self, graph):
         super().__init__(daemon=True)
-        self.graph, self.stop, self.verdicts, self.error = graph, threading.Event(), [], None
+        self.graph, self.stop, self.reports, self.error = graph, threading.Event(), [], None
 
     def run(self):
         text = (zoo.HERE / "honest" / "softmax_c.py").read_text()
@@ -44,7 +44,7 @@ class Honest(threading.Thread):
         try:
             with verify.Verifier(zoo.module("softmax"), graph=self.graph, shared=shared) as v:
                 while not self.stop.wait(PAUSE):
-                    self.verdicts.append(v.verify(text).verdict)
+                    self.reports.append(v.verify(text))
         except Exception as e:
             self.error = e
         finally:
@@ -99,7 +99,8 @@ def test_nothing_gets_out_everything_ends_and_the_engine_keeps_serving(monkeypat
 
     assert not [problem for path in FILES for problem in problems(path, reports[path.stem])]
     assert honest.error is None
-    assert len(honest.verdicts) >= 3 and set(honest.verdicts) == {"clean"}
+    assert len(honest.reports) >= 3
+    assert not [(r.verdict, r.findings) for r in honest.reports if r.verdict != "clean"]
 
     end = time.monotonic() + 60
     while time.monotonic() < end and below() - before:
