@@ -10,9 +10,8 @@ import torch.nn.functional as F
 from dsl.check.program import check
 from dsl.ir import Attention, Gemm, Normalize
 from dsl.printer import to_text
-from engine.evaluate.correctness import oracle
 from engine.strategies.planner.regions.partition import partition
-from tests.engine.strategies.functions import traced
+from tests.engine.strategies.functions import assert_means, traced
 
 sdpa = F.scaled_dot_product_attention
 HEADS = [(2, 3, 32, 512)] * 3
@@ -40,11 +39,7 @@ def test_it_means_what_pytorch_computes(name):
     program = check(to_text(region.lowered.program("tf32"))).program
     kinds = [type(s) for s in program.stages]
     assert kinds.count(Gemm) == 2 and kinds.count(Normalize) == 1 and Attention not in kinds
-    tensors = dict(zip(graph.inputs, inputs, strict=True))
-    bound = [tensors[b.tensor].double().reshape(b.shape) for b in region.lowered.inputs]
-    (y,) = oracle.run(program, bound, exact=True)
-    expected = function(*(x.double() for x in inputs))
-    torch.testing.assert_close(y.reshape(expected.shape), expected)
+    assert_means(program, region, graph, function, inputs)
 
 
 def test_a_mask_over_narrow_heads_stays_pytorch():

@@ -10,12 +10,11 @@ from dsl.check.program import check
 from dsl.compile import compile as generate
 from dsl.ir import Scan
 from dsl.printer import to_text
-from engine.evaluate.correctness import oracle
 from engine.strategies.planner.lowering.drafts import Scanning
 from engine.strategies.planner.lowering.program_graph import graph_of
 from engine.strategies.planner.lowering.rules.scans import without_itself
 from engine.strategies.planner.regions.partition import partition
-from tests.engine.strategies.functions import traced
+from tests.engine.strategies.functions import assert_means, traced
 
 # Name -> the function, the shapes of its inputs, whether it runs backwards.
 CASES = {
@@ -53,11 +52,7 @@ def test_it_is_one_stage_that_means_it(name):
     (stage,) = program.stages
     assert isinstance(stage, Scan) and stage.reverse == backwards
     assert generate(program).sources.keys() == {"cpp"}
-    tensors = dict(zip(graph.inputs, inputs, strict=True))
-    bound = [tensors[b.tensor].double().reshape(b.shape) for b in region.lowered.inputs]
-    (y,) = oracle.run(program, bound, exact=True)
-    expected = function(*(x.double() for x in inputs))
-    torch.testing.assert_close(y.reshape(expected.shape), expected)
+    assert_means(program, region, graph, function, inputs)
 
 
 def test_the_program_s_own_graph_names_it():

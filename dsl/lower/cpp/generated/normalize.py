@@ -18,7 +18,7 @@ from dsl.lower.cpp.generated.elementwise import Result, elementwise
 from dsl.lower.cpp.generated.mapping import operand, results_of
 from dsl.lower.cpp.generated.parts import Builder, Output, OwnPlan, Read, entry
 from dsl.lower.cpp.generated.reduce import FILL, reduction
-from dsl.lower.cpp.generated.space import Access, Space, decode, grid_of, vector_width
+from dsl.lower.cpp.generated.space import Access, Space, aligned, decode, grid_of, vector_width
 from dsl.lower.cpp.generated.values import Reader, Value, replaced, value
 
 HELD = 32  # elements of a row that a thread holds in registers
@@ -183,10 +183,7 @@ def _rows(
         return None
     main = [x, *(space.of(o) for o in outs)]
     width = vector_width(inner, max(1, min(8, 16 // min(a.size for a in main))))
-    for p in {*early, *after, *outs}:
-        if inner.of(p).strides[-1] == 1:
-            while width > 1 and any(s % min(width, 16 // inner.of(p).size) for s in rows.of(p).strides):
-                width //= 2
+    width = aligned(width, inner, rows, (*early, *after, *outs))
     steps = inner.count // width
     team = 1
     while (team < steps and team < 8) or (team < 512 and -(-steps // team) > max(1, 16 // width)):

@@ -15,7 +15,7 @@ from dsl.lower.cpp.generated.mapping import operand, results_of
 from dsl.lower.cpp.generated.normalize import mode, with_x
 from dsl.lower.cpp.generated.parts import MULTIPROCESSORS, Builder, Output, OwnPlan, Read, entry
 from dsl.lower.cpp.generated.reduce import FILL
-from dsl.lower.cpp.generated.space import Space, decode, grid_of, power_of_two_above, vector_width
+from dsl.lower.cpp.generated.space import Space, aligned, decode, grid_of, power_of_two_above, vector_width
 from dsl.lower.cpp.generated.values import Reader, Value, value
 
 THREADS = 128  # of a block whose rows or columns are not its threads' together
@@ -117,11 +117,7 @@ def _width(fast: Space, slow: Space, read: list[str], outputs: tuple[Output, ...
     if fast.of("x").strides[-1] != 1 or any(fast.of(p).strides[-1] != 1 for p in written):
         return 1
     width = vector_width(fast, max(1, min(8, 16 // min(fast.of(p).size for p in ("x", *written)))))
-    for p in (*read, *written):
-        if fast.of(p).strides[-1] == 1:
-            while width > 1 and any(s % min(width, 16 // fast.of(p).size) for s in slow.of(p).strides):
-                width //= 2
-    return width
+    return aligned(width, fast, slow, (*read, *written))
 
 
 __all__ = ["plan_scan"]

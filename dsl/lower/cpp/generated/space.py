@@ -133,6 +133,16 @@ def _fits(space: Space, width: int, limits: Iterable[int]) -> bool:
     return True
 
 
+def aligned(width: int, fast: Space, slow: Space, pointers: Iterable[str]) -> int:
+    """The width that also preserves alignment along the dimensions of `slow`, for tensors that are contiguous along the
+    fastest dimension of `fast`."""
+    for p in pointers:
+        if fast.of(p).strides[-1] == 1:
+            while width > 1 and any(s % min(width, 16 // fast.of(p).size) for s in slow.of(p).strides):
+                width //= 2
+    return width
+
+
 def decode(
     index: str,
     space: Space,
