@@ -1,9 +1,9 @@
 """The time of a recurrent stage: a chain of steps, each of which waits for the one before; and of cuDNN's networks.
 
-A step of our kernel is the cycles of its product, its shared memory and what it sends (dsl.rules.recurrent.layout), and
-latencies that nothing hides. None of it is measured yet: `CHAIN` is a guess from instruction latencies, on the safe
-side. cuDNN's times are those of KernelBench's models of six layers on an H200 and an H100 (engine/results,
-kernelbench-*-2026-11-28 and -29): 28 to 37 ms for the LSTM of 3,072 steps, 49 to 138 ms for the GRU.
+A step of our kernel is the cycles of its product, its shared memory and what it sends, and latencies that nothing
+hides, which are measured (dsl.rules.recurrent.layout). cuDNN's times are those of KernelBench's models of six layers on
+an H200 and an H100 (engine/results, kernelbench-*-2026-11-28 and -29): 28 to 37 ms for the LSTM of 3,072 steps, 49 to
+138 ms for the GRU.
 """
 
 from __future__ import annotations
@@ -19,14 +19,13 @@ from sol.hardware import Hardware
 from sol.model.prediction import StageTime
 from sol.model.tiles import LAUNCH_MS
 
-CHAIN = 1.5  # factor on the layout's latencies, which add up instructions alone
 CLOCK_GHZ = 1.755  # of the H200's SMs under load
 LIBRARY_US = {"lstm": 10.0, "gru": 24.0, "rnn_tanh": 8.0, "rnn_relu": 8.0}  # a layer, direction and step
 
 
 def step_us(layout: rules.Layout) -> float:
     """One step of a cluster in microseconds."""
-    return (layout.cycles + CHAIN * rules.latency(layout.cluster)) / (CLOCK_GHZ * 1e3)
+    return (layout.cycles + rules.latency(layout.cluster)) / (CLOCK_GHZ * 1e3)
 
 
 def recurrent_time(program: ir.Program, stage: ir.Recurrent, hw: Hardware) -> StageTime:
@@ -41,7 +40,7 @@ def recurrent_time(program: ir.Program, stage: ir.Recurrent, hw: Hardware) -> St
     chain = waves * steps * step_us(layout) * 1e-3
     main = max(chain, moved / hw.copy_rate * 1e3)
     flops = 2.0 * steps * batch * stage.directions * shape[2] * layout.hidden
-    waits = layout.cycles < CHAIN * rules.latency(layout.cluster)
+    waits = layout.cycles < rules.latency(layout.cluster)
     by = "memory" if main > chain else "fill" if waits else "vector" if layout.exact else "tensor"
     clusters = layout.groups * stage.directions
     note = f"{steps:,} steps of {step_us(layout):.1f} us, {clusters} clusters of {layout.cluster}"

@@ -5,7 +5,7 @@ after `SECONDS`, and nothing else of a session runs before these have passed:
 
     timeout 600 python -m pytest -p no:xdist -x -s tests/gpu/test_recurrent.py
 
-`python -m tests.gpu.test_recurrent build FOLDER` builds all libraries without a GPU, two minutes on 16 cores; with
+`python -m tests.gpu.test_recurrent build FOLDER` builds all libraries without a GPU, a minute on 16 cores; with
 UCUTLASS_RECURRENT=FOLDER the tests load them from there. `-s` prints microseconds a step beside PyTorch's.
 """
 
@@ -19,7 +19,6 @@ import pytest
 
 from dsl.check.program import check
 from dsl.lower.cpp import lower
-from dsl.lower.cpp.generated import recurrent
 from dsl.resolve import resolve
 from dsl.rules.recurrent import layout as rules
 from tests.dsl.recurrent_programs import text
@@ -70,11 +69,9 @@ def build(name: str, folder: Path) -> Path:
     return library if library.exists() else nvcc.build(source, folder, seconds=400).path
 
 
-@pytest.mark.parametrize("how", ["barrier", "async"])  # `async` last, because a mistake there would hang
 @pytest.mark.parametrize("name", CASES)
-def test_it_is_right_and_ends(name, how, tmp_path, monkeypatch):
-    monkeypatch.setattr(recurrent, "SENDS", how)
-    folder = Path(os.environ.get("UCUTLASS_RECURRENT") or tmp_path) / how
+def test_it_is_right_and_ends(name, tmp_path):
+    folder = Path(os.environ.get("UCUTLASS_RECURRENT") or tmp_path)
     build(name, folder)
     command = [sys.executable, "-m", "tests.gpu.test_recurrent", "run", str(folder), name]
     ended = subprocess.run(command, capture_output=True, text=True, timeout=SECONDS, check=False)
@@ -165,11 +162,8 @@ if __name__ == "__main__":
     if sys.argv[1] == "build":
         from concurrent.futures import ThreadPoolExecutor
 
-        for recurrent.SENDS in ("barrier", "async"):
-            place = Path(sys.argv[2]) / recurrent.SENDS
-            with ThreadPoolExecutor(int(os.environ.get("JOBS", "8"))) as pool:
-                for built in pool.map(build, CASES, [place] * len(CASES)):
-                    print(built, built.stat().st_size)
+        with ThreadPoolExecutor(int(os.environ.get("JOBS", "8"))) as pool:
+            for built in pool.map(build, CASES, [Path(sys.argv[2])] * len(CASES)):
+                print(built, built.stat().st_size)
     else:
-        recurrent.SENDS = Path(sys.argv[2]).name
         run(sys.argv[3], Path(sys.argv[2]))

@@ -32,7 +32,7 @@ def test_every_element_is_what_came_up_to_it(cuda, name, text, tmp_path):
     library, space = pool.build_cpp(source, Cache(tmp_path), seconds=300), {}
     exec(source.binding, space)
     outputs = [torch.full(t.shape, float("nan"), dtype=oracle.TORCH[t.dtype], device="cuda") for t in p.result_types]
-    space["load"](str(library.path))(*(x.cuda() for x in inputs), *outputs)
+    space["load"](str(library.path))([x.cuda() for x in inputs], outputs)
     torch.cuda.synchronize()
     for got, want, kind in zip(outputs, oracle.run(p, inputs, exact=True), p.result_types, strict=True):
         tolerance = TOLERANCE[kind.dtype] * LOOSE.get(name, 1)

@@ -23,9 +23,9 @@ def test_twice_the_steps_take_twice_as_long():
     assert ms(steps=1024) == pytest.approx(2 * ms(), rel=0.02)
 
 
-def test_a_step_of_kernelbenchs_models_is_one_to_two_microseconds():
-    for op in ("lstm", "gru", "rnn_tanh"):
-        assert 1.0 < ms(op=op) * 1e3 / 512 < 2.0
+@pytest.mark.parametrize(("op", "us"), [("lstm", 0.95), ("gru", 0.84), ("rnn_tanh", 0.70)])
+def test_a_step_of_kernelbenchs_models_takes_what_an_h200_took(op, us):
+    assert ms(op=op) * 1e3 / 512 == pytest.approx(us, rel=0.1)
 
 
 def test_a_second_direction_runs_beside_the_first():

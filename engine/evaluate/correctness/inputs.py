@@ -63,6 +63,7 @@ _SECOND = {
     "addmm": (2, -2),
     "baddbmm": (2, -2),
 }
+_STATES = {"lstm": 2, "gru": 1, "rnn_tanh": 1, "rnn_relu": 1}  # tensors between a network's input and its weights
 _VIEWS = {
     "t", "mT", "mH", "numpy_T", "transpose", "permute", "view", "reshape", "unsqueeze", "squeeze", "contiguous",
     "clone", "expand", "flatten", "to", "_to_copy", "swapaxes", "movedim",
@@ -115,8 +116,7 @@ def roles(graph: OpGraph) -> dict[str, Role]:
     for op in graph.ops:
         if op.op in _VIEWS and len(op.inputs) == 1 and len(op.outputs) == 1:
             root[op.outputs[0]] = root[op.inputs[0]]
-        side = _second_operand(op, graph)
-        if side is not None:
+        for side in _second_operands(op, graph):
             second.setdefault(root[side[0]], side[1:])
             multiplied |= {root[op.inputs[0]], root[side[0]]}
         if op.op == "_grouped_mm":
@@ -139,6 +139,15 @@ def roles(graph: OpGraph) -> dict[str, Role]:
         elif sizes:  # the groups share the rows, so the rows cannot be reduced
             by_name[t.name] = Role(kind, k, False, t.name in multiplied)
     return by_name
+
+
+def _second_operands(op: Op, graph: OpGraph) -> list[tuple[str, int, int]]:
+    """(tensor, K, rank) of each. A recurrent network has several: larger weights would make its steps chaotic."""
+    if op.op in _STATES:
+        weights = [n for n in op.inputs[1 + _STATES[op.op] :] if len(graph.tensors[n].shape) == 2]
+        return [(n, max(graph.tensors[n].shape[1], 1), 2) for n in weights]
+    side = _second_operand(op, graph)
+    return [] if side is None else [side]
 
 
 def _second_operand(op: Op, graph: OpGraph) -> tuple[str, int, int] | None:

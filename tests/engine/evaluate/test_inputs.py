@@ -2,11 +2,14 @@
 
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 import torch
 
+from dsl.check.program import check
 from engine.evaluate.correctness import inputs
+from engine.strategies.planner.lowering import program_graph
 from sol.graph import Op, OpGraph, Tensor
 
 
@@ -85,6 +88,14 @@ def test_the_second_side_of_a_product_of_inputs_is_found_through_a_transpose():
         role = inputs.roles(bmm(transposed=transposed))
         assert (role["a"].kind, role["c"].kind, role["c"].k) == ("activation", "weight", 128)
         assert role["a"].rows and role["c"].rows  # the batch is in front of both
+
+
+def test_the_weights_of_a_recurrent_program_are_no_activations():
+    text = (Path(__file__).parents[3] / "dsl/examples/lstm.ucutlass").read_text()
+    role = inputs.roles(program_graph.graph_of(check(text).program))
+    assert [role[n].k for n in ("w", "wr", "u", "ur")] == [128, 128, 256, 256]
+    assert {role[n].kind for n in ("w", "wr", "u", "ur")} == {"weight"}
+    assert {role[n].kind for n in ("x", "h0", "c0")} == {"activation"}
 
 
 def test_rows_shorten_what_has_rows_and_nothing_else():

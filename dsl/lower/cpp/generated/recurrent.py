@@ -14,11 +14,6 @@ from dsl.lower import Refusal
 from dsl.lower.cpp.generated.space import HEADER
 from dsl.rules.recurrent import layout as rules
 
-# How the blocks of a cluster exchange hidden state: `barrier`, plain stores and the cluster's barrier, or `async`,
-# stores that count at barriers of the receiving block, without the fence of all memory that the first has in each step.
-# Both pass the emulation. Until `async` has run on a GPU, where a mistake would hang, only tests/gpu/test_recurrent.py
-# uses it.
-SENDS = "barrier"
 CTYPES = {DType.F32: "float", DType.F16: "__half", DType.BF16: "__nv_bfloat16"}
 FUNCTIONS = {
     "lstm": ("sigmoid", "tanh"), "gru": ("sigmoid", "tanh"), "rnn_tanh": ("tanh",), "rnn_relu": ("relu",),
@@ -56,7 +51,6 @@ class RecurrentPlan:
     y_batch: int
     pointers_of: tuple[Pointer, ...]
     headers: tuple[str, ...]
-    sends: str
     kind: str = "recurrent"
     template: str = "own/recurrent.cu.j2"
     shared: tuple[str, ...] = ("own/common.cu.j2", "own/tensor.cu.j2", "own/cluster.cu.j2")
@@ -110,7 +104,7 @@ def plan_recurrent(program: Program, stage: Recurrent, types: dict[str, TensorTy
     return RecurrentPlan(
         stage.name, layout, stage.op, compute.value, steps, batch, stage.directions, stage.layer, inner * width,
         outer * width, inner * y_width, outer * y_width, pointers,
-        tuple(sorted({HEADER[d] for d in used if d in HEADER})), SENDS,
+        tuple(sorted({HEADER[d] for d in used if d in HEADER})),
     )  # fmt: skip
 
 

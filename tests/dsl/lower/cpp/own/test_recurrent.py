@@ -14,7 +14,6 @@ from torch import nn
 
 from dsl.ir import DType
 from dsl.lower.cpp import emit
-from dsl.lower.cpp.generated import recurrent
 from dsl.rules.recurrent import layout as rules
 from tests.dsl.recurrent_programs import text
 
@@ -126,16 +125,6 @@ def compute_of(case: dict) -> str:
     )
 
 
-SENT = [c for c in CASES if c.get("hidden", 20) in (96, 130, 147, 256, 512)]  # those of clusters
-
-
-@pytest.mark.parametrize("case", SENT, ids=lambda c: " ".join(f"{k}={v}" for k, v in c.items()))
-def test_it_is_with_stores_that_count_at_barriers(case, tmp_path, monkeypatch):
-    monkeypatch.setattr(recurrent, "SENDS", "async")
-    monkeypatch.setenv("UCUTLASS_TURNS", "5")
-    assert all(d < WITHIN[compute_of(case)] for d in differences(case, tmp_path))
-
-
 @pytest.mark.parametrize("case", CASES, ids=lambda c: " ".join(f"{k}={v}" for k, v in c.items()))
 def test_it_is_pytorch_s_module(case, tmp_path, monkeypatch):
     monkeypatch.setenv("UCUTLASS_TURNS", "7")
@@ -159,34 +148,26 @@ def test_the_order_in_which_blocks_run_changes_no_bit(tmp_path, monkeypatch):
 
 SPOILT = {
     "one buffer of hidden state": ("hidden + (~step & 1) * kBuffer", "hidden + (step & 1) * kBuffer"),
-    "no barrier of the cluster": ("    if (!last) cluster_wait();\n", ""),
     "no barrier before the first step": ("  cluster_arrive();\n  cluster_wait();\n", "  __syncthreads();\n"),
-    "sending before the units are whole": ("      __syncthreads();  // this block's units are whole\n", ""),
     "sums that are read too early": ("__syncthreads();  // the sums are whole", "// the sums are whole"),
     "sending after the last step": ("    if (!last) {\n      // This block's", "    {\n      // This block's"),
-    "a block that waits one time less": ("if (!last) cluster_wait();", "if (!last && block) cluster_wait();"),
     "the other rank's units": ("(block + 1 + i /", "(block + 2 + i /"),
     "K in two orders": ("weight[1][t], h.z, h.w", "weight[1][t], h.w, h.z"),
     "no zeros where no unit is": ("for (int i = thread; i < 2 * kBuffer; i += kThreads) hidden[i] = 0u;", ""),
-}  # fmt: skip
-SPOILT_SENDS = {
     "no wait": ("barrier_wait(full + (step & 1), (step - 1) >> 1 & 1);", ""),
     "the other parity": ("(step - 1) >> 1 & 1", "step >> 1 & 1"),
     "nothing expected again": ("if (thread == 0 && step + 2 < kSteps) barrier_expect(full + (step & 1), kBytes);", ""),
     "more bytes than are sent": ("kVectors * 16;\n", "kVectors * 16 + 16;\n"),
     "fewer bytes than are sent": ("kVectors * 16;\n", "kVectors * 16 - 16;\n"),
-    "one buffer for both": ("hidden + (~step & 1) * kBuffer", "hidden + (step & 1) * kBuffer"),
     "counted at the other barrier": ("full + (~step & 1)", "full + (step & 1)"),
     "sent before it is whole": ("      __syncthreads();  // this block's units are whole\n", ""),
 }  # fmt: skip
-BOTH = [*((m, "barrier", *t) for m, t in SPOILT.items()), *((m, "async", *t) for m, t in SPOILT_SENDS.items())]
 CHILD = """
 import dataclasses, os, sys
 from pathlib import Path
 from dsl.lower import cpp
 from tests.dsl.lower.cpp.own import emulated, test_recurrent as t
-how, old, new, folder = sys.argv[1:]
-t.recurrent.SENDS = how
+old, new, folder = sys.argv[1:]
 def spoilt(p):
     source = cpp.lower(p)
     assert old in source.text
@@ -209,16 +190,14 @@ def in_many_orders(folder):
         yield from apart(p, run(list(tensors.values())), want)
 
 
-@pytest.mark.parametrize(("mistake", "how", "old", "new"), BOTH, ids=[f"{m} {how}" for m, how, *_ in BOTH])
-def test_a_spoilt_kernel_is_seen(mistake, how, old, new, tmp_path):
-    arguments = [sys.executable, "-c", CHILD, how, old, new, str(tmp_path)]
+@pytest.mark.parametrize("mistake", SPOILT)
+def test_a_spoilt_kernel_is_seen(mistake, tmp_path):
+    arguments = [sys.executable, "-c", CHILD, *SPOILT[mistake], str(tmp_path)]
     ended = subprocess.run(arguments, capture_output=True, timeout=300, check=False)
     assert ended.returncode in (3, -6), ended.stderr.decode()  # a wrong result, or a message of the emulation
 
 
-@pytest.mark.parametrize("how", ["barrier", "async"])
-def test_the_unspoilt_kernel_is_right_in_these_orders(how, tmp_path, monkeypatch):
-    monkeypatch.setattr(recurrent, "SENDS", how)
+def test_the_unspoilt_kernel_is_right_in_these_orders(tmp_path, monkeypatch):
     monkeypatch.setenv("UCUTLASS_TURNS", "0")
     assert max(in_many_orders(tmp_path)) < WITHIN["tf32"]
 

@@ -6,18 +6,6 @@
 inline void cluster_arrive() { ++uc_cpu::now->arrivals; }
 inline void cluster_wait() { uc_cpu::wait(uc_cpu::kCluster); }
 
-inline void put_remote(uint4* mine, unsigned rank, uint4 const& v) {
-  namespace c = uc_cpu;
-  for (c::Fiber const& f : c::fibers)
-    if (f.rank == int(rank) && f.index.x == 0 && (!f.begun || f.state == c::kDone)) {
-      std::fprintf(stderr, "a store into a block that %s\n", f.begun ? "has ended" : "has not begun");
-      std::abort();
-    }
-  unsigned char* const there = c::rooms[rank]->bytes + (reinterpret_cast<unsigned char*>(mine) - c::rooms[c::now->rank]->bytes);
-  if (reinterpret_cast<uintptr_t>(there) % 16) { std::fprintf(stderr, "a remote store at %p\n", static_cast<void*>(there)); std::abort(); }
-  std::memcpy(there, &v, 16);
-}
-
 // ---- barriers that count bytes: what is sent is under way until a random turn, and a wait looks again in each turn
 namespace uc_cpu {
 struct Counting { int pending = 1; long bytes = 0; unsigned phase = 0; };
@@ -28,10 +16,12 @@ inline std::vector<Sent> under_way;
 inline void end_of_phase(Counting& b) {
   if (b.pending == 0 && b.bytes == 0) { b.pending = 1; ++b.phase; }
 }
-inline bool block_ended(unsigned rank) {
-  for (Fiber const& f : fibers) if (f.rank == int(rank) && f.index.x == 0) return f.state == kDone;
-  return true;
+inline Fiber const* first_of(unsigned rank) {
+  for (Fiber const& f : fibers) if (f.rank == int(rank) && f.index.x == 0) return &f;
+  return nullptr;
 }
+inline bool block_began(unsigned rank) { Fiber const* const f = first_of(rank); return f && f->begun; }
+inline bool block_ended(unsigned rank) { Fiber const* const f = first_of(rank); return !f || f->state == kDone; }
 // Some of what is under way arrives.
 inline void arrive_some() {
   for (size_t i = 0; i < under_way.size();) {
@@ -67,5 +57,8 @@ inline void barrier_wait(uint64_t* barrier, unsigned parity) {
   while ((uc_cpu::counting.at(barrier).phase & 1) == parity) uc_cpu::wait(uc_cpu::kPoll);
 }
 inline void send_remote(uint4* mine, unsigned rank, uint4 const& v, uint64_t* barrier) {
-  uc_cpu::under_way.push_back({uc_cpu::in_block(mine, rank), v, uc_cpu::in_block(barrier, rank), rank});
+  unsigned char* const there = uc_cpu::in_block(mine, rank);
+  if (!uc_cpu::block_began(rank)) { std::fprintf(stderr, "a store into a block that has not begun\n"); std::abort(); }
+  if (reinterpret_cast<uintptr_t>(there) % 16) { std::fprintf(stderr, "a remote store at %p\n", static_cast<void*>(there)); std::abort(); }
+  uc_cpu::under_way.push_back({there, v, uc_cpu::in_block(barrier, rank), rank});
 }
