@@ -21,7 +21,7 @@ from dsl.fixes import (
     write_clause,
 )
 from dsl.functions import BOUNDED, EVERY, INDEXED, NAMED, REDUCTIONS
-from dsl.ir import NCHW, Acc, Call, Expr, Load, Number, Ref, Span, TensorType
+from dsl.ir import NCHW, Acc, Call, DType, Expr, Load, Number, Ref, Span, TensorType
 from dsl.tree import CallNode, ExprNode, NumberNode, ParenNode, RefNode
 
 MAX_NODES = 200
@@ -163,8 +163,9 @@ class Expressions:
         tensor = self.scope[name]
         if tensor is None:
             return load
-        if tensor.dtype not in FLOATS:
-            message = f"an expression reads {listing([t.value for t in FLOATS])}; {name} is {tensor.dtype.value}"
+        reads = (*FLOATS, DType.I8) if self.space is not None and self.space.whole else FLOATS
+        if tensor.dtype not in reads:
+            message = f"an expression reads {listing([t.value for t in reads])}; {name} is {tensor.dtype.value}"
             self._error("E315", message, node.span)
             return load
         if self.space is not None:

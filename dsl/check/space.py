@@ -14,7 +14,7 @@ class Space:
     `product`: the elements come from a gemm, so row and column reductions and triu, tril are allowed. `pairs`: there
     is an `acc2`. `scaled`: acc was divided by the largest magnitude of its row; `acc2` is that magnitude, and row_max
     can store it. `before`: acc was normalised, and `acc2` is the element before that. `parts`: an expression may read a
-    part of a tensor. `spoken`: the word for acc in messages.
+    part of a tensor. `whole`: an expression may read i8, as whole numbers. `spoken`: the word for acc in messages.
     """
 
     shape: tuple[int, ...]
@@ -24,6 +24,7 @@ class Space:
     scaled: bool = False
     before: bool = False
     parts: bool = False
+    whole: bool = False
     spoken: str = "product"
 
     def dims(self, names) -> tuple[int, ...]:

@@ -43,6 +43,13 @@ def both_axes(rank: int) -> dict[str, tuple[int, ...]]:
     return {**matrix_axes(rank), **image_axes(rank)}
 
 
+def number_input(ctx: Context, node: StageNode, x: Operand, t: TensorType | None) -> TensorType | None:
+    """As float_input, of a stage that reads i8 as whole numbers: those are f32 from there on."""
+    if t is not None and t.dtype is DType.I8:
+        t = replace(t, dtype=DType.F32)
+    return float_input(ctx, node, x, t)
+
+
 def float_input(ctx: Context, node: StageNode, x: Operand, t: TensorType | None) -> TensorType | None:
     """The type of the stage's input; None, with an error reported, unless it is a float tensor without .T."""
     if x.transposed:
@@ -62,14 +69,15 @@ def float_input(ctx: Context, node: StageNode, x: Operand, t: TensorType | None)
 
 def map_(ctx: Context, node: StageNode, operands: list[Typed], clauses: Clauses) -> Map:
     """The typed stage; `type` is None after an error."""
-    (x, t) = operands[0]
-    t = float_input(ctx, node, x, t)
+    (x, stored) = operands[0]
+    t = number_input(ctx, node, x, stored)
     crop, start = _part(ctx, clauses, t)
     if t is not None and "crop" in clauses:
         t = None if crop is None else TensorType(t.dtype, crop, t.layout)
-    space = None if t is None else Space(t.shape, both_axes(len(t.shape)), parts=True, spoken="element")
+    space = None if t is None else Space(t.shape, both_axes(len(t.shape)), parts=True, whole=True, spoken="element")
     tail = read_tail(ctx, node, clauses, space, t)
-    if isinstance(tail.epilogue, Acc) and not tail.also and crop is None:
+    same = t is None or t.dtype is stored.dtype
+    if isinstance(tail.epilogue, Acc) and not tail.also and crop is None and same:
         _computes_nothing(ctx, node, x.name, t, tail)
     return Map(
         name=node.name.text, x=x, crop=crop, start=start, span=node.span, clauses=spans(node), **tail.fields
@@ -97,7 +105,7 @@ def _computes_nothing(ctx: Context, node: StageNode, x: str, t: TensorType | Non
 def reduce(ctx: Context, node: StageNode, operands: list[Typed], clauses: Clauses) -> Reduce:
     """The typed stage; `type` is None after an error."""
     (x, t) = operands[0]
-    t = float_input(ctx, node, x, t)
+    t = number_input(ctx, node, x, t)
     op = operation(ctx, node, clauses, REDUCTIONS, ("op", "sum"), ("over", "n"))
     over, at = axes_over(ctx, node, clauses, t)
     of = element_expression(ctx, node, clauses, t)
@@ -112,7 +120,7 @@ def reduce(ctx: Context, node: StageNode, operands: list[Typed], clauses: Clause
             left = [i for i in range(len(t.shape)) if i not in at]
             shape = tuple(t.shape[i] for i in left)
             names = {n: tuple(left.index(i) for i in p) for n, p in names.items()}
-        space = Space(shape, names, spoken="reduction")
+        space = Space(shape, names, whole=True, spoken="reduction")
         natural = TensorType(dtype or t.dtype, shape, t.layout if keepdim else NCHW)
     if op == "argmax":
         for word in ("epilogue", "let", "also", "store"):
@@ -137,7 +145,7 @@ def reduce(ctx: Context, node: StageNode, operands: list[Typed], clauses: Clause
 def normalize(ctx: Context, node: StageNode, operands: list[Typed], clauses: Clauses) -> Normalize:
     """The typed stage; `type` is None after an error."""
     (x, t), *params = operands
-    t = float_input(ctx, node, x, t)
+    t = number_input(ctx, node, x, t)
     op = operation(ctx, node, clauses, NORMALIZATIONS, ("op", "softmax"), ("over", "n"))
     over: tuple[str, ...] = ()
     at: set[int] | None = set()
@@ -175,7 +183,11 @@ def normalize(ctx: Context, node: StageNode, operands: list[Typed], clauses: Cla
         _params(ctx, node, op, t, at, params)
     else:
         at = None if t is None or op is None else at
-    space = None if t is None else Space(t.shape, both_axes(len(t.shape)), spoken="normalised element", before=True)
+    space = (
+        None
+        if t is None
+        else Space(t.shape, both_axes(len(t.shape)), whole=True, spoken="normalised element", before=True)
+    )
     stores = arches.FLOATS
     if op == "absmax":
         stores = SCALED
@@ -304,7 +316,7 @@ def element_expression(ctx: Context, node: StageNode, clauses: Clauses, t: Tenso
     c = clauses.get("of")
     if c is None or is_auto(c):
         return Acc(span=node.span)
-    space = None if t is None else Space(t.shape, both_axes(len(t.shape)), spoken="element")
+    space = None if t is None else Space(t.shape, both_axes(len(t.shape)), whole=True, spoken="element")
     checker = expressions(ctx, node, space)
     expr = checker.check(c.value, "expression", outermost=False)
     record_reads(ctx, node, checker)

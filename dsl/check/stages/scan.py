@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dsl.check.context import Clauses, Context, Typed, spans
 from dsl.check.space import Space
-from dsl.check.stages.generated import axes_over, both_axes, element_expression, float_input, operation
+from dsl.check.stages.generated import axes_over, both_axes, element_expression, number_input, operation
 from dsl.check.tail import TAIL, read_tail
 from dsl.fixes import write_clause
 from dsl.ir import SCANS, Scan
@@ -16,7 +16,7 @@ SCAN_CLAUSES = ("op", "over", "of", "reverse", *TAIL)
 def scan(ctx: Context, node: StageNode, operands: list[Typed], clauses: Clauses) -> Scan:
     """The typed stage; `type` is None after an error."""
     (x, t) = operands[0]
-    t = float_input(ctx, node, x, t)
+    t = number_input(ctx, node, x, t)
     op = operation(ctx, node, clauses, SCANS, ("op", "sum"), ("over", "n"))
     over, at = axes_over(ctx, node, clauses, t)
     if at is not None and len(at) > 1:
@@ -25,7 +25,9 @@ def scan(ctx: Context, node: StageNode, operands: list[Typed], clauses: Clauses)
         ctx.error("E119", f"scan runs along one axis, not {what}", clauses["over"].span, help)
         at = None
     of = element_expression(ctx, node, clauses, t)
-    space = None if t is None else Space(t.shape, both_axes(len(t.shape)), spoken="running value", before=True)
+    space = (
+        None if t is None else Space(t.shape, both_axes(len(t.shape)), whole=True, spoken="running value", before=True)
+    )
     tail = read_tail(ctx, node, clauses, space, t if at is not None and op is not None else None)
     return Scan(
         name=node.name.text, x=x, op=op or "sum", over=over, of=of, reverse="reverse" in clauses, span=node.span,

@@ -6,7 +6,7 @@ import torch
 
 
 def bound(binding: dict, value: torch.Tensor) -> torch.Tensor:
-    """The tensor as the program sees it; on fewer rows its leading axis is shorter."""
+    """The tensor as the program sees it: on fewer rows its leading axis is shorter, booleans are the bytes 1 and 0."""
     if binding.get("transposed"):
         value = value.transpose(-2, -1)
     shape = list(binding["shape"])
@@ -15,4 +15,5 @@ def bound(binding: dict, value: torch.Tensor) -> torch.Tensor:
         total *= d
     if shape:
         shape[0] = value.numel() // max(total, 1)
-    return value.reshape(shape)
+    value = value.reshape(shape)
+    return value.view(torch.int8) if value.dtype is torch.bool else value

@@ -223,6 +223,7 @@ class RegionRuntime:
         """The tensor as a program reads it. The module's own tensors are bound once, because prepacking identifies them
         by identity."""
         as_is = value.dtype is self._dtypes[binding["tensor"]] and not binding.get("transposed")
+        as_is = as_is and value.dtype is not torch.bool
         if as_is and value.shape == tuple(binding["shape"]) and value.is_contiguous():
             return value
         key = (binding["tensor"], tuple(binding["shape"]), id(value))

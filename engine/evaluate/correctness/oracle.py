@@ -115,7 +115,7 @@ def _most(x: torch.Tensor) -> torch.Tensor:
 
 
 def _wide(x: torch.Tensor) -> torch.Tensor:
-    return x.to(torch.float64) if x.dtype.is_floating_point else x
+    return x.to(torch.float64) if x.dtype.is_floating_point or x.dtype is torch.int8 else x
 
 
 def _run(stage: Stage, env: dict[str, torch.Tensor], program: Program, exact: bool, looks: bool) -> str | None:

@@ -148,7 +148,9 @@ class Writer:
         own = list(tensor["shape"])
         if transposed or own != list(shape):
             x += f".reshape({list(shape)})"
-        if name in self.loose or tensor["dtype"] != dtype:
+        if tensor["dtype"] == "bool":
+            x += f".to({self._dtype('bool')}).view({self._dtype(dtype)})"  # the bytes 1 and 0
+        elif name in self.loose or tensor["dtype"] != dtype:
             x += f".to({self._dtype(dtype)})"
         x += "" if name in self.dense else ".contiguous()"
         constant = tensor["kind"] not in ("intermediate", "input") and name not in dict(self.whole["written"])

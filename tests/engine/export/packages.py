@@ -54,6 +54,23 @@ def get_inputs():
     return [torch.randn(32, 64)]
 """
 )
+MASKED = (
+    HEAD
+    + """class Model(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.a = nn.Linear(64, 64)
+        self.register_buffer("kept", torch.rand(32, 64) > 0.5)
+
+    def forward(self, x, mask):
+        h = torch.logcumsumexp(torch.where(self.kept, self.a(x), 0.0), 1)
+        return h.masked_fill(~mask, -100.0).softmax(-1), mask
+
+
+def get_inputs():
+    return [torch.randn(32, 64), torch.rand(32, 64) > 0.5]
+"""
+)
 WRITES = (
     HEAD
     + """class Model(nn.Module):
@@ -167,7 +184,7 @@ def get_inputs():
 )
 MODULES = {
     "two_regions": TWO_REGIONS, "writes": WRITES, "writes_its_input": WRITES_ITS_INPUT, "first_call": FIRST_CALL,
-    "nested": NESTED, "recurrent": RECURRENT,
+    "nested": NESTED, "recurrent": RECURRENT, "masked": MASKED,
 }  # fmt: skip
 CAPITALS = """\
 import torch

@@ -83,6 +83,20 @@ PROGRAMS = {
       h = normalize(z) { op instancenorm  epilogue acc / 2.0 }
       i = normalize(z, m, v) { op batchnorm }
       return a, e, f, g, h, i }""",
+    "bytes": """program p(m: i8[20, 64], x: f16[20, 64], v: i8[64], z: f32[20, 64])
+        -> (f16[20, 64], f32[20], f32[64], f32[20, 64], f32[20, 64], f32[20, 64]) {
+      a = map(m) { store f16  epilogue where(acc, x[m, n], 0.5) * v[n] * 0.5 }
+      b = reduce(m) { op sum  over n  store f32 }
+      c = reduce(z) { op max  over m  of acc * m[m, n] }
+      d = normalize(z) { op softmax  over n  of where(m[m, n] > 0.0, -1000.0, acc) }
+      e = scan(z) { op sum  over n  of acc * m[m, n] }
+      f = map(m) { store f32 }
+      return a, b, c, d, e, f }""",
+    "running sums": """program p(x: f32[6, 16], z: f32[2, 3, 4, 8]) -> (f32[6, 16], f32[6, 16], f32[2, 3, 4, 8]) {
+      a = scan(x) { op sum  over n  reverse  epilogue acc + acc2 }
+      b = scan(x) { op prod  over m  of 1 + acc * 0.1 }
+      c = scan(z) { op sum  over c  reverse }
+      return a, b, c }""",
     "grouped": """program p(a: f16[16, 32], w: f16[2, 32, 24], sizes: i32[2], b: f32[24]) -> f16[16, 24] {
       y = grouped_gemm(a, w, sizes) { epilogue relu(acc + b[n]) }
       return y }""",

@@ -58,6 +58,17 @@ class Expressions:
             self.fresh.add(out)
         return out
 
+    def type_of(self, name: str) -> TensorType:
+        t = self.tensors[name]
+        return TensorType(DType(t.dtype), t.shape)
+
+    def numbers(self, name: str, dtype: DType = DType.F32) -> str:
+        """A tensor as expressions compute with it: whole numbers as floats."""
+        t = self.type_of(name)
+        if t.dtype is not DType.I8:
+            return name
+        return self.emit("to", [name], TensorType(dtype, t.shape), {"dtype": dtype.value}, fresh=True)
+
     def rename(self, old: str, new: str) -> None:
         """Give an op's result its stage's name, also in its readers."""
         self.tensors[new] = replace(self.tensors.pop(old), name=new)
@@ -85,7 +96,7 @@ class Expressions:
         if isinstance(e, Ref):
             return self.lets[e.name]
         if isinstance(e, Load):
-            return self._load(e)
+            return self.numbers(self._load(e), DType(self.tensors[self.acc].dtype))
         assert isinstance(e, Call)
         dtype = DType(self.tensors[self.acc].dtype)
         args = [self.part(a) for a in e.args]

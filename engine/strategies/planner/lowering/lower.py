@@ -37,7 +37,7 @@ from engine.strategies.planner.lowering.drafts import (
     stage_of,
 )
 from engine.strategies.planner.lowering.expressions import deep
-from engine.strategies.planner.lowering.lowering_context import READABLE, LoweringContext, blamed, key, refuse, unkey
+from engine.strategies.planner.lowering.lowering_context import MASK, READABLE, LoweringContext, key, unkey
 from engine.strategies.planner.lowering.norm_stores import stored_by_norms
 from engine.strategies.planner.lowering.rules import attention as attentions
 from engine.strategies.planner.lowering.rules.composites import COMPOSITES, LOSSES, expanded
@@ -60,6 +60,7 @@ from engine.strategies.planner.lowering.rules.scans import SCANS, scan, turned, 
 from engine.strategies.planner.lowering.rules.slices import slices
 from engine.strategies.planner.lowering.rules.views import VIEWS, view
 from engine.strategies.planner.lowering.rules.written_norms import recognised
+from engine.strategies.planner.refusals import blamed, refuse
 from engine.words import class_name
 from sol.graph import SLICES, Op, OpGraph
 
@@ -184,12 +185,15 @@ def _value(walk: LoweringContext) -> Value:
         if op.attrs.get("train") or op.attrs.get("training"):
             raise walk.refuse("is active in training mode; call `.eval()` semantics are what is optimised here")
         # In another float type elements are rounded where they are stored; as a boolean one is what is not 0.
-        known = walk.out().dtype in (walk.graph.tensors[op.inputs[0]].dtype, *READABLE)
+        own = walk.graph.tensors[op.inputs[0]].dtype
+        known = walk.out().dtype == own or (own != MASK and walk.out().dtype in READABLE)
         return walk.arguments()[0] if known else _pointwise(walk)
     if op.op == attentions.STAGE:
         return attentions.attention(walk)
     if (rule := _rule(op)) is None:
         raise without_rule(op)
+    if rule not in (view, _pointwise) and walk.out().dtype == MASK:
+        raise walk.refuse(f"computes booleans, and a program {FLOATS}")
     if rule in (reduction, normalization, scan) and op.op != "batch_norm":
         _refuse_expanded(walk)
     return rule(walk)
@@ -237,9 +241,9 @@ def _pointwise(walk: LoweringContext) -> Value:
     draft = walk.drafts[target.stage]
     if op.op in ("triu", "tril") and not (isinstance(draft, Product) and shape[-2:] == draft.shape[-2:]):
         raise walk.refuse("of what is not a product is not covered yet")
-    if walk.out().dtype not in (*READABLE, "bool"):
+    if walk.out().dtype not in (*READABLE, MASK):
         raise walk.refuse(f"computes in {walk.out().dtype}, and a program in {FLOATS}")
-    if (expr := pointwise.apply(op, terms, walk.out().dtype == "bool")) is None:
+    if (expr := pointwise.apply(op, terms, walk.out().dtype == MASK)) is None:
         raise walk.refuse(f"with {pointwise.describe(op)} is not covered yet")
     return Result(target.stage, expr, shape)
 
@@ -343,7 +347,7 @@ class _Finish:
     def _dtype(self, tensor: str) -> DType:
         t = self.graph.tensors[tensor]
         try:
-            return DType(t.dtype)
+            return DType.I8 if t.dtype == MASK else DType(t.dtype)
         except ValueError:
             why = f"`{t.path or t.name}` has elements of {t.dtype}, which is not covered yet"
             readers = self.graph.readers.get(tensor, ())

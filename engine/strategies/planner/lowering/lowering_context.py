@@ -15,6 +15,7 @@ from dsl.ir import Acc, Expr, Load, Number, loads
 from engine.devices import SessionRefused
 from engine.strategies.planner.lowering import pointwise
 from engine.strategies.planner.lowering.drafts import (
+    OVER_ELEMENTS,
     Draft,
     Elementwise,
     Leaf,
@@ -30,33 +31,14 @@ from engine.strategies.planner.lowering.drafts import (
     stored_shape,
 )
 from engine.strategies.planner.lowering.expressions import on
+from engine.strategies.planner.refusals import refuse
 from sol.graph import Op, OpGraph, Tensor
 
 MAX_RANK = 5
 MOST_TERMS = 100  # of an expression that two chains of elementwise work become; the language takes 200
-FACTORIES = ("zeros", "ones", "full", "empty", "arange", "zeros_like", "ones_like", "full_like", "new_zeros")
 READABLE = ("f32", "f16", "bf16", "f64")
-
-
-def refuse(op: Op | None, why: str, covered: Sequence[tuple[str, str]] = ()) -> SessionRefused:
-    """The refusal of an operation. `why` completes the sentence that begins with the operation and its line."""
-    line = op.line if op else None
-    if op is None:
-        return SessionRefused("not_covered", why, covered=covered)
-    # The user wrote nn.LSTM, not the aten.zeros that it begins with.
-    what = f"`nn.{op.module}`" if op.module else f"`aten.{op.op}`"
-    notes = [f"line {line}"] if line else []
-    # Name the operation inside nn.MultiheadAttention, but not one that only allocates memory.
-    part = op.op.replace("_", "") not in op.module.lower() and op.op not in FACTORIES
-    notes += [f"its aten.{op.op}"] if op.module and part else []
-    where = f" ({', '.join(notes)})" if notes else ""
-    return blamed(SessionRefused("not_covered", f"{what}{where} {why}", line, why, covered), op.name)
-
-
-def blamed(error: SessionRefused, op: str) -> SessionRefused:
-    """The refusal with the operation (its name in the graph) to leave to PyTorch because of it."""
-    error.op = op
-    return error
+READERS = (Elementwise, *OVER_ELEMENTS)  # drafts whose stages read masks
+MASK = "bool"  # of a graph's tensor: elementwise work reads it as the numbers 1 and 0, which are bytes for a program
 
 
 class LoweringContext:
@@ -97,7 +79,17 @@ class LoweringContext:
 
     def dtype_of(self, leaf: Leaf | Slice) -> str:
         at = stage_of(leaf.source)
-        return self.graph.tensors[leaf.source].dtype if at is None else self.drafts[at].dtype
+        dtype = self.graph.tensors[leaf.source].dtype if at is None else self.drafts[at].dtype
+        return "i8" if dtype == MASK else dtype
+
+    def _masks(self, source: str) -> bool:
+        return stage_of(source) is None and self.graph.tensors[source].dtype == MASK
+
+    def _begun(self, leaf: Leaf | Slice) -> str:
+        """The element type of elementwise work that begins with a tensor: the module's there if that is a mask."""
+        if not self._masks(leaf.source):
+            return self.dtype_of(leaf)
+        return self.out().dtype if self.out().dtype in READABLE else "f32"
 
     def add(self, draft: Draft, shape: tuple[int, ...] | None = None) -> Result:
         """Add a draft as the value of the current operation; `shape`: as the module sees it."""
@@ -107,7 +99,8 @@ class LoweringContext:
     def store(self, value: Result) -> Leaf:
         """Store the value as a tensor in memory: the draft's epilogue, or a further result of its launch."""
         draft = self.drafts[value.stage]
-        if isinstance(draft, Elementwise) and isinstance(value.expr, Acc) and draft.start is None:
+        untouched = isinstance(draft, Elementwise) and isinstance(value.expr, Acc) and draft.start is None
+        if untouched and not self._masks(draft.x.of):
             return Leaf.whole(draft.x.of, value.shape)
         if value.expr not in draft.outs:
             draft.outs.append(value.expr)
@@ -194,15 +187,13 @@ class LoweringContext:
     def elementwise(self, value: Value, shape: tuple[int, ...]) -> Result:
         """A tensor in memory as the start of an expression over its elements, seen as `shape`."""
         if isinstance(value, Slice):
-            draft = Elementwise(
-                value.size, self.dtype_of(value), x=Source(value.source, value.whole), start=value.start
-            )
+            draft = Elementwise(value.size, self._begun(value), x=Source(value.source, value.whole), start=value.start)
             return self.add(draft, shape)
         leaf = self.plain(self.leaf(value))
         stored = self.stored_shape(leaf) or collapsed(shape, 2 if self.flat else MAX_RANK)
         if not stored:
             raise self.refuse("works on a single number; covered are tensors")
-        result = self.add(Elementwise(stored, self.dtype_of(leaf), x=Source(leaf.source, stored)), shape)
+        result = self.add(Elementwise(stored, self._begun(leaf), x=Source(leaf.source, stored)), shape)
         return result
 
     def target(self, values: list[Value], shape: tuple[int, ...]) -> Result:
@@ -210,6 +201,9 @@ class LoweringContext:
         results = [v for v in values if isinstance(v, Result) and prod(v.shape) == prod(shape)]
         if results:
             last = max(results, key=lambda r: r.stage)
+            masks = any(isinstance(v, Leaf | Slice) and self._masks(v.source) for v in values)
+            if masks and not isinstance(self.drafts[last.stage], READERS):
+                return self.elementwise(last, shape)
             joined = self._joined(last, values, shape)
             if joined is not None:
                 return joined
@@ -223,7 +217,7 @@ class LoweringContext:
             raise self.refuse(f"broadcasts {shapes} against each other to {list(shape)}, which is not covered yet")
         stored = [v for v in whole if stage_of(v.source) is not None]
         parts = [v for v in whole if isinstance(v, Slice)]  # they fix the axes of the stage
-        return self.elementwise((stored or parts or whole)[0], shape)
+        return self.elementwise((stored or parts or sorted(whole, key=lambda v: self._masks(v.source)))[0], shape)
 
     def _joined(self, last: Result, values: list[Value], shape: tuple[int, ...]) -> Result | None:
         """The product (norm, pool) that computes `last` too, elementwise work begun after it: its epilogue needs no
@@ -264,9 +258,9 @@ class LoweringContext:
         same = isinstance(draft, Elementwise) and value.source == draft.x.of and draft.start is None
         if same and prod(value.shape) == prod(target.shape):
             return Acc()
-        if stage_of(value.source) is None and self.graph.tensors[value.source].dtype not in READABLE:
+        if stage_of(value.source) is None and self.graph.tensors[value.source].dtype not in (*READABLE, MASK):
             dtype = self.graph.tensors[value.source].dtype
-            raise self.refuse(f"reads a tensor of {dtype}; an epilogue reads f32, f16 and bf16")
+            raise self.refuse(f"reads a tensor of {dtype}; an epilogue reads f32, f16, bf16 and booleans")
         axes = self._axes(value.shape, target, draft)
         shape = tuple(d for a in axes for d in draft.extent(a))
         stored = self.stored_shape(value)
@@ -293,6 +287,8 @@ class LoweringContext:
             return False
         at = stage_of(own.x.of)
         if at is None and self.graph.tensors[own.x.of].dtype not in READABLE:
+            return False
+        if not isinstance(draft, READERS) and any(self._masks(unkey(x.name)[0]) for x in loads(value.expr)):
             return False
         if at is not None and len(own.shape) > 2:  # its readers choose the layout in which it lies
             return False
@@ -397,4 +393,4 @@ def collapsed(shape: tuple[int, ...], most: int = MAX_RANK) -> tuple[int, ...]:
     return shape if extra <= 0 else (prod(shape[: extra + 1]), *shape[extra + 1 :])
 
 
-__all__ = ["LoweringContext", "blamed", "collapsed", "image_names", "key", "refuse", "unkey"]
+__all__ = ["LoweringContext", "collapsed", "image_names", "key", "unkey"]

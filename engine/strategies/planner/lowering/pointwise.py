@@ -312,8 +312,8 @@ OPS |= {f"{name}_": rule for name, rule in list(OPS.items())}
 def apply(op: Op, terms: list[Expr], truth: bool = False) -> Expr | None:
     """The operation on expressions; None if an argument cannot be expressed. Composed functions are recognised: `x *
     sigmoid(x)` is silu, `x * tanh(softplus(x))` mish. `truth`: the result is of booleans, 1 or 0."""
-    if truth and op.op in CASTS:
-        return _truth(terms[0])
+    if op.op in CASTS:
+        return _truth(terms[0]) if truth else terms[0]
     name = {"max": "maximum", "min": "minimum"}.get(op.op, op.op)
     rule = TRUTHS.get(name.rstrip("_")) if truth else OPS[name]
     return _known(rule(terms, op.attrs)) if rule is not None else None

@@ -89,7 +89,8 @@ class _Builder:
         elif isinstance(stage, Attention):
             acc, second = self._attention(stage), None
         elif isinstance(stage, Map):
-            acc, second = self.expressions.part_of(stage.x.name, stage.crop or (), stage.start or ()), None
+            part = self.expressions.part_of(stage.x.name, stage.crop or (), stage.start or ())
+            acc, second = self.expressions.numbers(part), None
         elif isinstance(stage, Normalize) and stage.op == "absmax":
             acc, second = self._scaled_rows(stage)
         else:
@@ -233,7 +234,8 @@ class _Builder:
 
     def _scaled_rows(self, stage: Normalize) -> tuple[str, str]:
         """Each element divided by the largest magnitude of its row, and that magnitude."""
-        x, t = stage.x.name, self.program.type_of(stage.x.name)
+        x = self.expressions.numbers(stage.x.name)
+        t = self.expressions.type_of(x)
         if not isinstance(stage.of, Acc):
             self.expressions.open(axes_of(stage, len(t.shape)), x, None)
             x = self.expressions.value(stage.of)
@@ -245,8 +247,8 @@ class _Builder:
 
     def _own(self, stage: Reduce | Normalize | Scan | Pool) -> tuple[str, str | None]:
         """What the stage computes, and the element before a norm."""
-        x = stage.x.name
-        t = self.program.type_of(x)
+        x = self.expressions.numbers(stage.x.name)
+        t = self.expressions.type_of(x)
         rank = len(t.shape)
         if not isinstance(stage, Pool) and not isinstance(stage.of, Acc):
             self.expressions.open(axes_of(stage, rank), x, None)

@@ -34,13 +34,13 @@ from engine.strategies.planner.lowering.lower import (
     lower,
     without_rule,
 )
-from engine.strategies.planner.lowering.lowering_context import refuse
 from engine.strategies.planner.lowering.rules.attention import SDPA, attended
 from engine.strategies.planner.lowering.rules.composites import COMPOSITES
 from engine.strategies.planner.lowering.rules.nonproduct import CONVOLUTIONS, NORMALIZATIONS, POOLS, REDUCTIONS
 from engine.strategies.planner.lowering.rules.products import PRODUCTS
 from engine.strategies.planner.lowering.rules.recurrent import NETWORKS, layers, refusals
 from engine.strategies.planner.lowering.rules.views import SWAPS, VIEWS
+from engine.strategies.planner.refusals import refuse
 from sol.graph import SLICES, Op, OpGraph
 
 _CUTS = (*SLICES, "select")  # PyTorch makes them without moving anything

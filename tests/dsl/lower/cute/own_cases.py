@@ -41,6 +41,26 @@ CASES = {
         "x: f32[3, 24, 9, 11]", "f32[3, 8, 9, 11]",
         NHWC + "  y = map(t) { crop 3x8x9x11  from 0x16x0x0  store f32 nchw  epilogue acc * t[b, c + 4, h, w] }",
     ),
+    # bytes, read as whole numbers
+    "map_of_bytes": one(
+        "m: i8[20, 64], x: f16[20, 64], v: i8[64]", "f16[20, 64]",
+        "y = map(m) { store f16  epilogue where(acc, x[m, n], 0.5) * v[n] }",
+    ),
+    "map_beside_bytes": one(
+        "x: f32[7, 13], m: i8[7, 13], r: i8[7]", "f32[7, 13]", "y = map(x) { epilogue acc * m[m, n] + r[m] }"
+    ),
+    "bytes_in_another_order": one(
+        "x: f32[6, 40], m: i8[40, 6]", "f32[6, 40]",
+        "t = transform(m) { permute 1x0 }\n  y = map(x) { epilogue acc * t[m, n] }",
+    ),
+    "sums_of_bytes": one(
+        "m: i8[9, 70], x: f32[9, 70]", "(f32[9], f32[70])",
+        "y = reduce(m) { op sum  over n  store f32 }\n  z = reduce(x) { op max  over m  of acc * m[m, n] }", "y, z",
+    ),
+    "softmax_where_bytes_say": one(
+        "x: f32[5, 70], m: i8[5, 70]", "f32[5, 70]",
+        "y = normalize(x) { op softmax  over n  of where(m[m, n], -10000.0, acc) }",
+    ),
     # transforms
     "nhwc_and_back": one(
         "x: f32[3, 13, 9, 11], r: f32[3, 13, 9, 11]", "f32[3, 13, 9, 11]",

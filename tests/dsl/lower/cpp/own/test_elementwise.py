@@ -23,6 +23,25 @@ def test_map_reads_vectors_rows_columns_and_scalars(tmp_path):
     )
 
 
+def test_bytes_are_whole_numbers(tmp_path):
+    agree(
+        """program p(m: i8[20, 64], x: f16[20, 64], v: i8[64], odd: f32[7, 13], o: i8[7, 13], t: i8[40, 6],
+                     w: f32[6, 40]) ->
+            (f16[20, 64], f32[7, 13], f32[6, 40], f32[20], f32[13], f32[7, 13], f32[7, 13]) {
+          a = map(m) { store f16  epilogue where(acc, x[m, n], 0.5) * v[n] * 0.01 }
+          b = map(odd) { epilogue acc * o[m, n] }
+          moved = transform(t) { permute 1x0 }
+          c = map(w) { epilogue acc * moved[m, n] }
+          d = reduce(m) { op sum  over n  store f32 }
+          e = reduce(odd) { op max  over m  of acc * o[m, n] }
+          f = normalize(odd) { op softmax  over n  of where(o[m, n] > 0.0, -10000.0, acc) }
+          g = scan(odd) { op sum  over n  of acc * o[m, n] }
+          return a, b, c, d, e, f, g
+        }""",
+        tmp_path,
+    )
+
+
 def test_map_over_images_in_both_layouts_and_from_one_to_the_other(tmp_path):
     agree(
         """program p(x: f32[2, 24, 5, 7], s: f32[24], r: f32[2, 24, 5, 7], h: f16[2, 8, 6, 6], b: f32[2, 8]) ->
