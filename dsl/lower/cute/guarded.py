@@ -11,7 +11,7 @@ from __future__ import annotations
 import re
 from dataclasses import replace
 
-from dsl.ir import Attention, Conv, DType, Gemm, Program, Stage
+from dsl.ir import Attention, Conv, DType, Gemm, Program, Stage, Transform
 from dsl.lower import Refusal
 from dsl.lower.cute.attention import rescue_attention
 from dsl.lower.cute.conv import direct, tensor_core_conv
@@ -20,13 +20,16 @@ from dsl.lower.cute.gemm import gemm_text, simt
 from dsl.lower.cute.generated_kernels import FLAG, SMS, version_of, watched_results
 from dsl.lower.cute.stage import CUTE, StagePlan, Text
 from dsl.lower.cute.stage import plan_stage as plan_plain
+from dsl.lower.cute.walk import AT_ONCE
 from dsl.lower.plan.rescue import leaves_out, leaves_out_own, on_tensor_cores
 
 UNROLLED = 96  # unrolled multiplications of a rescue convolution; few, so that it builds fast
-BLOCKS = 4 * SMS  # grid of a rescue kernel: the blocks that a GPU starts at once
+BLOCKS = 4 * SMS  # grid of a rescue kernel: the blocks that a GPU starts at once; AT_ONCE for a transform's, which move
+MANY = 4 * AT_ONCE  # data alone and need few registers. Least blocks of a transform that is left out which take turns.
 
 _KERNEL = re.compile(r"@cute\.kernel\ndef (\w+)\(([^)]*)\):\n")
 _BLOCK = re.compile(r"    block, (\w+), _ = cute\.arch\.block_idx\(\)\n")
+_TOGETHER = re.compile("barrier|smem|cluster|across_block|shared", re.IGNORECASE)
 _LAUNCHED = re.compile(
     r"    (\w+)\(([^)]*)\)\.launch\(grid=\((\d+), (\d+), 1\), block=\((\d+), 1, 1\), stream=stream\)"
 )
@@ -38,7 +41,9 @@ def plan_stage(program: Program, stage: Stage) -> StagePlan:
     if leaves_out(program, product) and not watched_results(program, stage):
         return _product(stage)(program, stage, False)
     plan = plan_plain(program, stage)
-    return left_out(plan, stage.name) if leaves_out_own(program, stage) and _is_own(plan) else plan
+    if leaves_out_own(program, stage) and _is_own(plan):
+        return left_out(plan, stage.name, MANY if isinstance(stage, Transform) else None)
+    return plan
 
 
 def _is_own(plan: StagePlan) -> bool:
@@ -60,15 +65,17 @@ def plan_rescue(program: Program, stage: Stage) -> StagePlan:
         plan = direct.plan(program, stage, UNROLLED)
     else:
         plan = simt.plan(program, stage) if isinstance(stage, Gemm) else plan_plain(program, stage)
-    return gated(plan, stage.name)
+    return gated(plan, stage.name, AT_ONCE if isinstance(stage, Transform) else BLOCKS)
 
 
-def gated(plan: StagePlan, name: str) -> StagePlan:
-    """The plan with kernels that exit if the flag is not set. Raises Refusal for a plan without generated kernels."""
+def gated(plan: StagePlan, name: str, most: int) -> StagePlan:
+    """The plan with kernels of at most `most` blocks that exit if the flag is not set. Raises Refusal for a plan
+    without generated kernels."""
     text = "\n".join(plan.text.lines)
     if not _is_own(plan):
         raise Refusal("cute-guard", f"there is no f32 rescue kernel for {name}", "leave guard out")
     launches = {m[1]: tuple(map(int, m.group(3, 4, 5))) for m in _LAUNCHED.finditer(text)}
+    alone = _without_barriers(text)
 
     def kernel(m: re.Match) -> str:
         grid, down, _ = launches[m[1]]
@@ -77,6 +84,7 @@ def gated(plan: StagePlan, name: str) -> StagePlan:
         return _GATE.format(
             name=m[1], arguments=m[2], flag=FLAG, tensors=tensors, count=grid * down, turns=turns,
             parameters="block" if down == 1 else "block, part",
+            barrier="" if m[1] in alone else "            cute.arch.barrier()\n",
         )  # fmt: skip
 
     text = _KERNEL.sub(kernel, text)
@@ -84,29 +92,52 @@ def gated(plan: StagePlan, name: str) -> StagePlan:
     text = _LAUNCHED.sub(
         lambda m: (
             f"    {m[1]}({m[2]}, {FLAG}).launch("
-            f"grid=({min(int(m[3]) * int(m[4]), BLOCKS)}, 1, 1), block=({m[5]}, 1, 1), stream=stream)"
+            f"grid=({min(int(m[3]) * int(m[4]), most)}, 1, 1), block=({m[5]}, 1, 1), stream=stream)"
         ),
         text,
     )
     return _with_flag(plan, text, name)
 
 
-def left_out(plan: StagePlan, name: str) -> StagePlan:
-    """The plan with kernels of the same grid that exit if the flag is set. They do not set it themselves."""
+def _without_barriers(text: str) -> set[str]:
+    """The kernels in which no thread waits for another warp and none shares memory, so that turns need no barrier."""
+    bodies = {m[1]: text[m.end() :].partition("\n\n\n")[0] for m in _KERNEL.finditer(text)}
+    return {name for name, body in bodies.items() if not _TOGETHER.search(body)}
+
+
+def left_out(plan: StagePlan, name: str, many: int | None = None) -> StagePlan:
+    """The plan with kernels that exit if the flag is set, which they do not set themselves. If a kernel has `many`
+    blocks or more, AT_ONCE of them take turns: a GPU starts and ends a thousand in a microsecond."""
+    text = "\n".join(plan.text.lines)
+    blocks = {m[1]: int(m[3]) for m in _LAUNCHED.finditer(text) if int(m[4]) == 1}
+    turning = {one for one in _without_barriers(text) if many and blocks.get(one, 0) >= many}
 
     def kernel(m: re.Match) -> str:
         tensors = ", ".join(one.split(":")[0] for one in m[2].split(", "))
+        if m[1] in turning:
+            return _BY_TURNS.format(name=m[1], arguments=m[2], flag=FLAG, tensors=tensors, count=blocks[m[1]])
         return _LEFT_OUT.format(name=m[1], arguments=m[2], flag=FLAG, tensors=tensors)
 
-    text = "\n".join(plan.text.lines)
-    at = [text.count("\n", 0, m.start()) + 1 for m in _KERNEL.finditer(text)]
-    more = _LEFT_OUT.count("\n") - 2  # lines above the body of each kernel
+    def launch(m: re.Match) -> str:
+        call = m[0].replace(f"{m[1]}({m[2]})", f"{m[1]}({m[2]}, {FLAG})", 1)
+        return call.replace(f"grid=({m[3]},", f"grid=({AT_ONCE},", 1) if m[1] in turning else call
+
+    # the first line of each kernel, and the lines that come to stand above its body
+    more = {
+        text.count("\n", 0, m.start()) + 1: (_BY_TURNS if m[1] in turning else _LEFT_OUT).count("\n") - 2
+        for m in _KERNEL.finditer(text)
+    }
     marks = {
-        mark: [(a + more * sum(k < a for k in at), b + more * sum(k <= b for k in at)) for a, b in ranges]
+        mark: [
+            (a + sum(n for k, n in more.items() if k < a), b + sum(n for k, n in more.items() if k <= b))
+            for a, b in ranges
+        ]
         for mark, ranges in plan.text.marks.items()
     }
-    text = _KERNEL.sub(kernel, text)
-    text = _LAUNCHED.sub(lambda m: m[0].replace(f"{m[1]}({m[2]})", f"{m[1]}({m[2]}, {FLAG})", 1), text)
+    for one in turning:  # the line stays, as lines are counted
+        head, at, body = text.partition(f"def {one}(")
+        text = head + at + _BLOCK.sub("    block = turn\n", body, count=1)
+    text = _LAUNCHED.sub(launch, _KERNEL.sub(kernel, text))
     flagged = _with_flag(plan, text, name)
     flagged.text.marks = marks
     return replace(flagged, reads=plan.reads)
@@ -135,11 +166,25 @@ def {name}({arguments}, {flag}: cute.Tensor):
         several, _, _ = cute.arch.grid_dim()
         for turn in cutlass.range(first, {count}, several, unroll=1):
             {name}_body({tensors}, {turns})
-            cute.arch.barrier()
-
+{barrier}
 
 @cute.jit
 def {name}_body({arguments}, {parameters}):
+'''
+
+_BY_TURNS = '''\
+@cute.kernel
+def {name}({arguments}, {flag}: cute.Tensor):
+    """Where the flag is not set, the {count:,} blocks of {name}_body by turns; else it is all computed again."""
+    if read({flag}, 0, 1)[0] == 0:
+        first, _, _ = cute.arch.block_idx()
+        several, _, _ = cute.arch.grid_dim()
+        for turn in cutlass.range(first, {count}, several, unroll=1):
+            {name}_body({tensors}, Uint32(turn))
+
+
+@cute.jit
+def {name}_body({arguments}, turn: Uint32):
 '''
 
 _LEFT_OUT = '''\

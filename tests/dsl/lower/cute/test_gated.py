@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from dsl.check.program import check
-from dsl.lower.cute import lower, parts, walk
+from dsl.lower.cute import guarded, lower, parts, walk
 from dsl.lower.plan import rescue
 from dsl.resolve import resolve
 
@@ -126,6 +126,43 @@ def test_a_norm_behind_the_product_is_left_out_with_it(monkeypatch):
     idle = test_guarded.run(test_guarded.NORM)[0]
     monkeypatch.undo()
     torch.testing.assert_close(idle, test_guarded.run(test_guarded.NORM)[0], rtol=0, atol=0, equal_nan=True)
+
+
+CROP = """program p(a: f32[70, 45], b: f32[45, 37]) -> f32[70, 37] {
+  guard f32
+  ap = transform(a) { pad 70x48  to f16 }
+  bp = transform(b) { pad 48x40  to f16 }
+  d = gemm(ap, bp) { store f32 }
+  y = transform(d) { crop 70x37 }
+  return y
+}"""
+
+
+def test_many_blocks_that_are_left_out_take_turns(monkeypatch):
+    monkeypatch.setattr(rescue, "LOOKING_ELEMENTS", 0)
+    plain = written(CROP)
+    monkeypatch.setattr(guarded, "MANY", 2)
+    monkeypatch.setattr(guarded, "AT_ONCE", 2)
+    turning = written(CROP)
+    kernel = turning[turning.index("def y_kernel(") : turning.index("def y_launch(")]
+    assert "range(first, " not in plain[plain.index("def y_kernel(") : plain.index("def y_launch(")]
+    assert "y_kernel_body(d, y, Uint32(turn))" in kernel and "block = turn" in kernel and "block_idx()" in kernel
+    assert kernel.count("block_idx()") == 1 and "barrier" not in kernel
+    for change in (lambda tensors: None, lambda tensors: tensors[0].mul_(1e6)):
+        monkeypatch.setattr(guarded, "MANY", 2)
+        have, want = test_guarded.run(CROP, change)
+        monkeypatch.setattr(guarded, "MANY", 10**6)
+        torch.testing.assert_close(have, test_guarded.run(CROP, change)[0], rtol=0, atol=0, equal_nan=True)
+    torch.testing.assert_close(have, want, rtol=1e-5, atol=1e-6 * float(want.abs().max()))
+
+
+def test_a_rescue_kernel_has_a_barrier_between_turns_only_where_threads_share_memory():
+    text = written(test_guarded.CASES["across_k"])
+    gemm = text[text.index("def y_f32_kernel(") : text.index("def y_f32_kernel_body(")]
+    assert "cute.arch.barrier()" in gemm
+    crop = written(CROP)
+    crop = crop[crop.index("def y_f32_kernel(") : crop.index("def y_f32_kernel_body(")]
+    assert "y_f32_kernel_body(d_f32, y_f32, Uint32(turn))" in crop and "barrier" not in crop
 
 
 def test_a_stage_that_is_left_out_keeps_the_lines_of_its_clauses(monkeypatch):
