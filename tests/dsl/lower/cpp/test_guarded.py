@@ -204,6 +204,17 @@ def test_every_kernel_on_tensor_cores_asks_the_flag_first_and_keeps_its_grid(wor
     assert "turn += gridDim.x" not in text
 
 
+def test_blocks_leave_before_their_next_tile_once_the_flag_is_set():
+    text = lower(program(ROWS)).text
+    loop = text[text.index("for (int item = 0; item < items; ++item) {") :]
+    look, leave = loop.index("volatile*>(p.guard_flag) : 0;"), loop.index("__syncthreads_or(look)")
+    assert look < loop.index("copy_wait<") < leave < loop.index("watch_box<")
+    assert "__syncthreads();" not in loop[:leave]  # this is the barrier of a step, which all threads pass
+    assert "copy_wait<0>();\n      return;" in loop[leave : leave + 200]
+    plain = lower(program(ROWS.replace("guard f32", ""))).text
+    assert "__syncthreads_or" not in plain
+
+
 def test_rescue_kernels_have_few_blocks_that_take_the_others_turns(worth):
     worth(0)
     p = program(POOLED.replace("f32[2,", "f32[600,"))

@@ -474,6 +474,7 @@ extern "C" __global__ void __launch_bounds__(kThreads, 3) uc_614f26393a3f_stage_
   int tile = blockIdx.x, chunk = 0, slot = 0;
 #pragma unroll 1
   for (int item = 0; item < items; ++item) {
+    int const look = chunk == 0 ? *static_cast<int const volatile*>(p.guard_flag) : 0;  // under way beside the copies
     if (chunk == 0) {
 #pragma unroll
       for (int i = 0; i < kM; ++i)
@@ -483,7 +484,10 @@ extern "C" __global__ void __launch_bounds__(kThreads, 3) uc_614f26393a3f_stage_
           for (int k = 0; k < 4; ++k) sum[i][j][k] = 0.0f;
     }
     copy_wait<kStages - 2>();
-    __syncthreads();
+    if (__syncthreads_or(look)) {  // all threads leave alike: nobody reads what else the block would write
+      copy_wait<0>();
+      return;
+    }
     if (item + kStages - 1 < items) {
       load(boxes + (slot == 0 ? kStages - 1 : slot - 1) * kStageWords, x, packed, next_tile, next_chunk);
       if (++next_chunk == kChunks) { next_chunk = 0; next_tile += kGrid; }

@@ -172,6 +172,15 @@ template <class T> inline T __shfl_sync(unsigned, T v, int from, int width = 32)
   int const me = int(uc_cpu::now->id);
   return uc_cpu::exchange(v, me - me % width + from);
 }
+inline int __syncthreads_or(int v) {
+  uc_cpu::slots[uc_cpu::now->id] = v;
+  uc_cpu::wait(uc_cpu::kBlock);
+  int some = 0;
+  for (uc_cpu::Fiber const& f : uc_cpu::fibers)
+    if (f.rank == uc_cpu::now->rank && f.state != uc_cpu::kDone) some |= uc_cpu::slots[f.id] != 0;
+  uc_cpu::wait(uc_cpu::kBlock);
+  return some;
+}
 inline unsigned __reduce_max_sync(unsigned, unsigned v) {
   for (int mask = 1; mask < 32; mask *= 2) v = std::max(v, __shfl_xor_sync(0xffffffffu, v, mask));
   return v;
