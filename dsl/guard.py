@@ -2,7 +2,8 @@
 
 f16 and tf32 have the same 11 significant bits, but f16 has less range. Three kinds of kernels convert f32 to f16: a
 transform that casts, a product that rounds its f32 operands on the way to the tensor cores (`watched`), and a stage
-that stores f16 for products only (dsl.narrowed). Each of them checks the values that it converts, one chunk at a time.
+that stores f16 for products only (dsl.narrowed). Each of them checks the values that it converts, one chunk at a time;
+for a product, a kernel before it may check them (dsl.rules.problem).
 A chunk is what one warp converts: some hundred neighbouring elements. The kernel sets a flag if the largest magnitude
 of a chunk is neither 0 nor within [2^-9, 65504], or if the chunk holds a NaN or an infinity.
 

@@ -11,6 +11,7 @@ from math import ceil
 
 from dsl import ir
 from dsl.rules import legal, rowmajor
+from dsl.rules.problem import checks_before
 from sol.hardware import Hardware
 from sol.model.tiles import GAP_MS, LAUNCH_MS, PROLOGUE_CLOCKS, Product, TileTime
 
@@ -47,6 +48,8 @@ def rowmajor_time(program: ir.Program, stage: ir.Conv, p: Product, hw: Hardware)
     resources = {"tensor": tensor_ms + waiting, "l2": l2_ms, "memory": memory_ms}
     fill_ms = PROLOGUE_CLOCKS / clock * 1e3
     launch_ms = LAUNCH_MS + PACK_MS + GAP_MS
+    before = checks_before(program, stage)  # a kernel that reads x
+    launch_ms += before * (GAP_MS + x.bytes / hw.copy_rate * 1e3)
     by = max(resources, key=lambda r: resources[r])
     return TileTime(
         launch_ms + fill_ms + main_ms,
@@ -64,5 +67,5 @@ def rowmajor_time(program: ir.Program, stage: ir.Conv, p: Product, hw: Hardware)
         waves,
         full / (c.tile[0] * c.tile[1]) / (waves * hw.sms * plan.blocks),
         by,
-        2,
+        2 + before,
     )

@@ -4,6 +4,7 @@ import pytest
 
 from dsl.check.program import check
 from dsl.resolve import resolve
+from dsl.rules import problem
 from sol.attainable import collective_time, predict, product_of
 from sol.hardware import load
 
@@ -80,7 +81,9 @@ def test_the_flops_are_those_of_the_implicit_product():
     assert predict(p, H200).stages[0].flops == 2 * 2 * 254 * 254 * 32 * 8 * 9 == product_of(p, stage).flops
 
 
-def test_a_guard_costs_its_looks_at_boxes_which_blocks_of_different_filters_share():
+def test_a_guard_costs_its_looks_at_boxes_which_blocks_of_different_filters_share(monkeypatch):
+    monkeypatch.setattr(problem, "READ_SHARE", 0.0)  # no kernel before it checks the images
+
     def priced(k, guard):
         text = TEXT.format(b=32, c=64, k=k, r=3, o=254, compute="f16", more="tile 64x256x144 stages 2")
         p = check(text.replace("  y =", f"  {guard}\n  y =", 1)).program

@@ -1,6 +1,7 @@
 """The flag and the rescue kernels of a guarded program (dsl.guard).
 
-A convolution that rounds its own operands sets the flag, one i32 of the workspace that each call clears first. A rescue
+A convolution that rounds its own operands sets the flag, one i32 of the workspace that each call clears first; or a
+kernel before it does, and it is left out where the flag is set (dsl.rules.problem). A rescue
 kernel on the CUDA cores is a generated kernel with a small grid whose blocks loop over the original blocks; on the
 tensor cores it is the kernel of a tf32 program. Each block checks the flag once and exits if it is not set.
 """

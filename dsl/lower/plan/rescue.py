@@ -8,9 +8,9 @@ example) and what is not worth it.
 
 A product in f16 whose operands have tripped the guard is not computed at all: where all that can trip it stands before,
 its kernel has a gate, too, and returns at once where the flag is set. A large cast stops at what it finds, and what
-reads the product is left out with it. So the worst
-data cost little more than the tf32 program where the guard trips before a large product, and both programs where it
-trips after.
+reads the product is left out with it. On `cpp` a kernel that only reads may check what a convolution rounds before that
+(dsl.rules.problem). So the worst data cost little more than the tf32 program where the guard trips before a large
+product, and both programs where it trips after.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ from dsl.ir import (
 from dsl.narrowed import watched_stores
 from dsl.resolve import complete
 from dsl.rules import legal
-from dsl.rules.problem import is_rowmajor, problem_of, types_of
+from dsl.rules.problem import checks_before, is_rowmajor, problem_of, types_of
 
 # What a kernel costs that finds it has nothing to do: the medians of the products in
 # engine/results/guard-h200-2026-11-21.json.
@@ -110,8 +110,11 @@ def on_tensor_cores(s: Stage) -> bool:
 def leaves_out(program: Program, stage: Stage) -> bool:
     """Return True for a product of a guarded program that is not computed where the guard's flag is set.
 
-    It does not set the flag itself: else blocks of one kernel might see different flags, and wait for each other.
+    It does not set the flag itself: else blocks of one kernel might see different flags, and wait for each other. On
+    `cpp` a convolution whose images are checked before it has a kernel of its own for that.
     """
+    if checks_before(program, stage):
+        return True
     if not program.guard or not isinstance(stage, Gemm | Conv) or _sets_flag(program, stage):
         return False
     types = types_of(program)

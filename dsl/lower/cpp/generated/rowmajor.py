@@ -24,11 +24,13 @@ from dsl.lower.cpp.generated.space import CTYPE, Access, grid_of
 from dsl.lower.cpp.generated.values import Reader, Value
 from dsl.rules.halo import WORD, Layout, fit, layout_of
 from dsl.rules.image import Image, Triple, image_of
+from dsl.rules.problem import checks_before
 
 ROUND = {DType.TF32: "tf32", DType.F16: "f16", DType.BF16: "bf16"}
 SHARED = ("own/common.cu.j2", "own/tensor.cu.j2")  # templates
 WATCH = "own/watch.cu.j2"  # under a guard
-PACK_THREADS = 256
+PACK_THREADS = LOOK_THREADS = 256
+LOOK_CHUNK = 512  # elements that a warp checks before it combines the result
 COPIES = 8  # unrolled copies of results
 FINDING = 6  # computing the address of the first copy takes as long as this number of copies
 LOOKED = 16  # elements that a lane checks for the guard before its warp combines the result
@@ -68,12 +70,30 @@ class PackPart:
 
 
 @dataclass(frozen=True)
+class LookPart:
+    """The kernel that checks the range of `elements` values before the product that rounds them (dsl.guard)."""
+
+    label: str
+    entry: str
+    pointers: tuple
+    x_type: str
+    elements: int
+    grid: tuple[int, ...]
+    chunk: int = LOOK_CHUNK
+    values: tuple[Value, ...] = ()
+    threads: int = LOOK_THREADS
+    shared_bytes: int = 0
+    template: str = "own/look.cu.j2"
+
+
+@dataclass(frozen=True)
 class RowmajorPart:
     """The main kernel of a row-major convolution.
 
     `warp_m` x `warp_n`: a warp's part of the tile. `resident`: weights stay in shared memory. `buffers`: staging
     buffers of results, and `pair`: elements of one access to them. `suffix`: C++ suffix of constants that count
-    elements. `watches`: it checks the range of the values that it rounds (dsl.guard).
+    elements. `watches`: it checks the range of the values that it rounds (dsl.guard). `leaves`: a kernel before it has
+    checked them, and its blocks exit if the flag is set.
     """
 
     label: str
@@ -102,6 +122,7 @@ class RowmajorPart:
     runs_unrolled: int
     unrolled: bool
     watches: bool
+    leaves: bool
     watched: tuple[int, ...]  # planes, rows, vectors of the box, groups of channels
     watched_last: tuple[int, ...]  # the same for tiles that are the last along an axis
     inner: str  # C++ condition of a tile that is not the last; empty if all tiles check the same
@@ -132,8 +153,11 @@ def plan_rowmajor(program: Program, stage: Conv, types: dict[str, TensorType]) -
     builder.reads(reader)
     watches = program.guard and watched(stage, xt)
     flag = [FLAG] if watches else []
+    before = watches and checks_before(program, stage)
     if watches:
         builder.flag()
+    if before:
+        builder.parts.append(_look(stage, xt, builder.pointers(["x", FLAG])))
     words = layout.blocks[0] * layout.chunks * layout.weight_words
     builder.room("packed", WORD * words)
     shape = stage.type.shape
@@ -187,12 +211,19 @@ def plan_rowmajor(program: Program, stage: Conv, types: dict[str, TensorType]) -
             **_copies(layout, sizes["threads"]),
             runs_unrolled=min(COPIES, runs // (sizes["threads"] // 32)),
             unrolled=layout.steps <= UNROLLED,
-            watches=watches,
+            watches=watches and not before,
+            leaves=before,
             **_watching(layout, sizes["threads"]),
             **sizes,
         )
     )
-    return builder.plan([r.value for r in results], main=1, shared=(*SHARED, *[WATCH] * watches))
+    return builder.plan([r.value for r in results], main=len(builder.parts) - 1, shared=(*SHARED, *[WATCH] * watches))
+
+
+def _look(stage: Conv, x: TensorType, pointers: tuple) -> LookPart:
+    """The part that checks the range of the images before all else."""
+    blocks = -(-x.elements // (LOOK_CHUNK * LOOK_THREADS // 32))
+    return LookPart("part3", entry(2), pointers, CTYPE[x.dtype], x.elements, (min(blocks, 8 * MULTIPROCESSORS),))
 
 
 def _fit(program: Program, stage: Conv, layout: Layout) -> dict:

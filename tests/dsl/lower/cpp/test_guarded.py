@@ -17,6 +17,7 @@ from dsl.lower import Refusal
 from dsl.lower.cpp import guarded, lower
 from dsl.lower.plan import rescue as rescue_plan
 from dsl.printer import to_text
+from dsl.rules import problem
 from engine.build.nvcc import find_toolchain
 from engine.evaluate.correctness import oracle
 from tests.dsl import pipelines
@@ -71,6 +72,18 @@ def pooled(tmp_path_factory):
     p = program(POOLED)
     _, run = build(p, tmp_path_factory.mktemp("guarded"))
     return p, run
+
+
+@pytest.fixture
+def before(monkeypatch):
+    """Images are checked before each product, however small it is."""
+    monkeypatch.setattr(problem, "BEFORE_FLOPS", 0.0)
+    monkeypatch.setattr(problem, "READ_SHARE", 1e9)
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_what_is_checked_before_the_products_is_computed_again_too(name, tmp_path, before):
+    test_the_rescue_gives_f32_s_result(name, tmp_path)
 
 
 @pytest.mark.parametrize("name", CASES)
@@ -202,6 +215,38 @@ def test_every_kernel_on_tensor_cores_asks_the_flag_first_and_keeps_its_grid(wor
     assert [first.startswith("  if (*static_cast<int const volatile*>(p.guard_flag) == 0) return;")
             for _, first in kernels] == [False, False, True, True]  # fmt: skip
     assert "turn += gridDim.x" not in text
+
+
+def test_a_kernel_before_the_product_sees_every_element(tmp_path, before):
+    text = """program p(x: f32[3, 8, 5, 13], w: f32[8, 8, 3, 3]) -> f32[3, 8, 3, 11] {
+      guard f32
+      y = conv2d(x, w) { compute f16 }
+      return y }"""
+    p = program(text)
+    _, run = build(p, tmp_path)
+    inputs = inputs_of(p)
+    assert inputs[0].numel() % 512 and error(run(inputs)[0], oracle.run(p, inputs, exact=True)[0]) > ROUNDED
+    for at in (0, 3, 127, 128, 511, 512, 1535, 1536, -2, -1):
+        for value in (1e6, float("nan")):
+            x = inputs[0].clone()
+            x.view(-1)[at] = value
+            changed = [x, inputs[1]]
+            have, in_f32 = run(changed)[0], oracle.run(rescue(p), changed)[0]
+            assert torch.equal(have.isnan(), in_f32.isnan()), at
+            rest = ~in_f32.isnan()
+            assert error(have[rest], oracle.run(p, changed, exact=True)[0][rest]) < IN_F32, at
+
+
+def test_a_product_whose_images_are_checked_before_does_not_look_at_them_and_leaves_at_once(before):
+    text = lower(program(ROWS)).text
+    kernels = re.findall(
+        r"__global__ void [^{]*?_(part\d|stage)_(y\w*)\(__grid_constant__ Params const p\) \{\n(.*)\n", text
+    )
+    assert [(entry, name) for entry, name, _ in kernels[:3]] == [("part3", "y"), ("part2", "y"), ("stage", "y")]
+    assert kernels[2][2].startswith("  if (*static_cast<int const volatile*>(p.guard_flag) != 0) return;")
+    assert "watch_box" not in text and "__syncthreads_or" not in text
+    assert text.index("part3::launch({") < text.index("part2::launch({") < text.index("part1::launch({")
+    assert text.index("cudaMemsetAsync(scratch") < text.index("stage_y::run(device")
 
 
 def test_blocks_leave_before_their_next_tile_once_the_flag_is_set():

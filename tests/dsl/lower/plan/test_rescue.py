@@ -16,8 +16,11 @@ from dsl.lower.cute.gemm import gemm_text
 from dsl.lower.plan.rescue import LEFT_OUT_FLOPS, chosen, in_tf32, leaves_out, on_tensor_cores
 from dsl.printer import to_text
 from dsl.resolve import resolve
+from dsl.rules.problem import checks_before, program_problem
 from engine.evaluate.correctness import oracle
 from engine.suite.cases import cases
+from sol.attainable import predict
+from sol.hardware import load
 from tests.dsl.lower.cute.gated import CHAIN, texts
 
 GUARDED = {
@@ -180,3 +183,27 @@ def test_it_means_what_the_pipeline_in_f32_means_but_for_the_rounding(name, seed
     assert any(map(on_tensor_cores, again.stages))
     (have,), (want,) = oracle.run(again, inputs), oracle.run(rescue(p), inputs)
     assert 0 < (have - want).norm() <= 2e-3 * want.norm()
+
+
+IMAGES = """program p(x: f32[64, 8, 32, 64, 64], w: f32[{filters}, 8, 3, 3, 3]) -> f32[64, {filters}, 30, 62, 62] {{
+  guard f32
+  y = conv3d(x, w) {{ compute f16 }}
+  return y
+}}"""
+
+
+@pytest.mark.parametrize(("filters", "images", "before"), [(32, 64, True), (8, 64, False), (32, 2, False)])
+def test_images_are_checked_before_a_product_beside_which_their_read_takes_little(filters, images, before):
+    p = program(IMAGES.format(filters=filters).replace("[64, ", f"[{images}, "))
+    (y,) = p.stages
+    assert checks_before(p, y) == leaves_out(p, y) == before
+    assert program_problem(p, y).watched == (not before)
+    plain = replace(p, guard=False)
+    assert not checks_before(plain, y) and not program_problem(plain, y).watched
+
+
+def test_the_model_counts_the_read_that_checks_images():
+    p = program(IMAGES.format(filters=32))
+    hw = load("h200")
+    guarded, plain = (predict(one, hw).stages[0].ms for one in (p, replace(p, guard=False)))
+    assert 0.05 < guarded - plain < 0.09  # 268 MB

@@ -185,6 +185,7 @@ inline unsigned __reduce_max_sync(unsigned, unsigned v) {
   for (int mask = 1; mask < 32; mask *= 2) v = std::max(v, __shfl_xor_sync(0xffffffffu, v, mask));
   return v;
 }
+inline int __any_sync(unsigned mask, int v) { return int(__reduce_max_sync(mask, v != 0)); }
 inline unsigned __float_as_uint(float x) { unsigned bits; std::memcpy(&bits, &x, 4); return bits; }
 inline float __uint_as_float(unsigned bits) { float x; std::memcpy(&x, &bits, 4); return x; }
 template <class T> inline T __ldg(T const* p) {
