@@ -9,8 +9,9 @@ and rounds them itself (`cpp`). The guarded ones are validated by the evaluator 
 four sets of inputs the file stores the errors and the flag, which is compared with the set's purpose. If the flag stays
 unset, the three and eager PyTorch with TF32 are timed in turns, in one run. Where a guard's rescue is a tf32 program
 behind gates, that program is built, too, and a call that trips the guard is held to so many times its time: BEFORE if
-nothing is multiplied in f16 once the flag is set, else AFTER. The file grows program by program; programs that it holds
-are not run again.
+nothing is multiplied in f16 once the flag is set, else AFTER. It is timed on inputs that trip at their first element,
+and on those of which the last row or image alone trips, when all before it has been cast in vain. The file grows
+program by program; programs that it holds are not run again.
 """
 
 from __future__ import annotations
@@ -58,8 +59,10 @@ AS_TF32, AS_F32 = 1.1, 2e-6  # bound of a guarded error: this many times that of
 METHOD = (
     "medians of calls in turns with eager TF32 in one run, L2 flushed; plain: the same without its guard; error: "
     "||ours - float64|| / ||float64||; sets: the module's own inputs, normal ones times 10^6, times 10^-6, and with "
-    "the last row or image times 10^6; rescue and tf32: a few calls each on the normal ones times 10^6"
+    "the last row or image times 10^6; rescue and tf32: a few calls each on the normal ones times 10^6; rescue_row and "
+    "tf32_row: the same with the last row or image times 10^6; ratios: rescue / tf32 on either set"
 )
+TRIPPED = {"large": ("rescue_ms", "tf32_ms"), "row": ("rescue_row_ms", "tf32_row_ms")}  # the times on a set
 SMS = 132  # of the H200 and the H100 SXM, for which `auto` is resolved
 
 
@@ -116,10 +119,18 @@ def faults(row: dict[str, Any]) -> list[str]:
         ]
         words += [f"{which}: {s['unexpected']} elements NaN or Inf on one side alone"] if s["unexpected"] else []
         words += [f"{which}: the flag is {s['flag']}"] if trips not in (None, s["flag"]) else []
-    if "tf32_ms" in row and row["rescue_ms"] > row["limit"] * row["tf32_ms"]:
-        times = row["rescue_ms"] / row["tf32_ms"]
-        words.append(f"a rescue takes {times:.2f} times the tf32 program, more than {row['limit']}")
+    words += [
+        f"{which}: a rescue takes {times:.2f} times the tf32 program, more than {row['limit']}"
+        for which, times in ratios(row).items()
+        if times > row["limit"]
+    ]
     return words
+
+
+def ratios(row: dict[str, Any]) -> dict[str, float]:
+    """What a call takes that trips the guard, in times of the tf32 program on the same inputs, by their set; {} where
+    the rescue is on the CUDA cores."""
+    return {which: row[ours] / row[tf32] for which, (ours, tf32) in TRIPPED.items() if tf32 in row}
 
 
 def line(row: dict[str, Any]) -> str:
@@ -127,7 +138,8 @@ def line(row: dict[str, Any]) -> str:
     wrong = faults(row)
     if "ms" not in row:
         return f"BAD {row['program']:36} {'; '.join(wrong)}"
-    rescued = f" ({row['rescue_ms'] / row['tf32_ms']:.2f} of tf32's)" if "tf32_ms" in row else ""
+    of_tf32 = ", ".join(f"{times:.2f} of tf32's on {which}" for which, times in ratios(row).items())
+    rescued = f" ({of_tf32})" if of_tf32 else ""
     ms, worst = row["ms"], max(s["error"] / max(s["eager_tf32"], AS_F32) for s in row["sets"].values())
     return (
         f"{'BAD' if wrong else 'ok '} {row['program']:36} {ms['guarded']:.4f} ms (graph {ms['graph']:.4f}), eager tf32 "
@@ -169,7 +181,7 @@ def run(names: Sequence[str], evaluator: Evaluator, seconds: float, done: Callab
 
 
 def _measured(name: str, kinds: dict[str, str], evaluator: Evaluator) -> dict[str, Any]:
-    """{sets, ms, rescue_ms, build_s} of one program. Raises TrialError, SessionRefused."""
+    """{sets, ms, rescue_ms, rescue_row_ms, ratios, build_s} of one program. Raises TrialError, SessionRefused."""
     module = _case(name).module_path.read_text(encoding="utf-8")
     problem = Problem(module, "module", trace(module, local_user=True).graph)
     prepared = Prepared(problem, ("tf32", "f16"), evaluator.hw, evaluator.kind)
@@ -180,14 +192,17 @@ def _measured(name: str, kinds: dict[str, str], evaluator: Evaluator) -> dict[st
     baseline = evaluator.baseline("eager_tf32")
     timed = dict(zip(candidates, evaluator.compare(list(candidates.values()), baseline), strict=True))
     ms = {kind: round(m.time.ms, 5) for kind, m in timed.items()}
-    beside = {}
-    if TF32 in candidates:  # on the same inputs: the time of a product depends on them
-        beside["tf32_ms"] = round(evaluator.quick_on(candidates[TF32], baseline, "huge"), 4)
+    beside: dict[str, Any] = {}
+    for which, (ours, tf32) in TRIPPED.items():  # on the same inputs: the time of a product depends on them
+        beside[ours] = round(evaluator.quick_on(candidates["guarded"], baseline, FAMILIES[which]), 4)
+        if TF32 in candidates:
+            beside[tf32] = round(evaluator.quick_on(candidates[TF32], baseline, FAMILIES[which]), 4)
+    if TF32 in candidates:
         beside["limit"] = limit(candidates["guarded"].program)
+        beside["ratios"] = {which: round(times, 3) for which, times in ratios(beside).items()}
     return beside | {
         "build_s": {kind: round(b.seconds, 2) for kind, b in built.items()},
         "sets": {which: s for which, family in FAMILIES.items() if (s := _set(family, checks)) is not None},
-        "rescue_ms": round(evaluator.quick_on(candidates["guarded"], baseline, "huge"), 4),
         "ms": ms | {"eager_tf32": round(timed["guarded"].baseline_ms, 5)},
     }
 

@@ -64,8 +64,18 @@ def test_without_its_guard_a_program_is_the_same_in_every_other_clause():
 def test_a_rescue_on_tensor_cores_is_held_to_the_program_in_tf32():
     assert guarded.faults(row() | {"rescue_ms": 0.39, "tf32_ms": 0.35, "limit": guarded.BEFORE}) == []
     (fault,) = guarded.faults(row() | {"rescue_ms": 0.49, "tf32_ms": 0.35, "limit": guarded.BEFORE})
-    assert fault == "a rescue takes 1.40 times the tf32 program, more than 1.15"
-    assert "(1.40 of tf32's)" in guarded.line(row() | {"rescue_ms": 0.49, "tf32_ms": 0.35, "limit": guarded.AFTER})
+    assert fault == "large: a rescue takes 1.40 times the tf32 program, more than 1.15"
+    after = row() | {"rescue_ms": 0.49, "tf32_ms": 0.35, "limit": guarded.AFTER}
+    assert "(1.40 of tf32's on large)" in guarded.line(after)
+
+
+def test_the_limit_holds_for_data_that_trip_in_their_last_row_too():
+    times = {"rescue_ms": 0.39, "tf32_ms": 0.35, "rescue_row_ms": 0.42, "tf32_row_ms": 0.35, "limit": guarded.BEFORE}
+    (fault,) = guarded.faults(row() | times)
+    assert fault == "row: a rescue takes 1.20 times the tf32 program, more than 1.15"
+    assert "(1.11 of tf32's on large, 1.20 of tf32's on row)" in guarded.line(row() | times)
+    assert guarded.faults(row() | times | {"limit": guarded.AFTER}) == []
+    assert guarded.TRIPPED.keys() <= {which for which, trips in guarded.SETS.items() if trips}
 
 
 @pytest.mark.parametrize(
