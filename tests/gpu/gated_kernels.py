@@ -6,7 +6,8 @@ Run this first on a GPU: a gate that some warps or blocks of a kernel pass and o
 line `begin NAME` stands before each program, so the last one names what hung. Results of a guarded program must have
 the bits of the same program in f16 without a guard where it does not trip, and those of the tf32 program that its
 rescue is where it does. Calls follow each other without a wait, tripped and not in turns, so that grids that begin
-early (PDL) meet the flag of the call before. Each row is one line of JSON, with the times of a call.
+early (PDL) meet the flag of the call before. Inputs trip at their first element, where the blocks of a cast leave, or
+at the last one alone, when the others have done all of theirs. Each row is one line of JSON, with the times of a call.
 """
 
 from __future__ import annotations
@@ -20,14 +21,15 @@ from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
-TURNS = (False, True, False, True, True, False, False, True)
-ROUNDS = 8  # of these turns
+IDLE, FIRST, LAST = "idle", "tripped", "tripped by the last element"
+TURNS = (IDLE, FIRST, IDLE, LAST, FIRST, IDLE, IDLE, LAST, LAST, IDLE, FIRST)
+ROUNDS = 6  # of these turns
 HUGE = 1e6  # times ordinary inputs trips the guard
 IN_F32 = 1e-5  # bound of the error of a rescue on the CUDA cores
 
 
 def rows(name: str, text: str, folder: Path) -> dict:
-    """{name, wrong: sentences, ms: of an idle guard, a tripped one, and the tf32 program}."""
+    """{name, wrong: sentences, ms: of an idle guard, tripped ones, and the tf32 program}."""
     import torch
 
     from dsl.check.program import check
@@ -41,47 +43,50 @@ def rows(name: str, text: str, folder: Path) -> dict:
     wide = any(map(on_tensor_cores, again.stages))
     generator = torch.Generator(device="cuda").manual_seed(7)
     own = [torch.randn(p.type.shape, generator=generator, device="cuda") for p in program.params]
-    sets = {False: own, True: [own[0] * HUGE, *own[1:]]}
+    last = own[0].clone()
+    last.view(-1)[-1] = HUGE
+    sets = {IDLE: own, FIRST: [own[0] * HUGE, *own[1:]], LAST: [last, *own[1:]]}
     shapes = [t.shape for t in program.result_types]
 
     def results() -> list:
         return [torch.full(shape, float("nan"), device="cuda") for shape in shapes]
 
     run = _loaded(program, folder / "guarded.py")
-    expected = {False: results(), True: results()}
-    _loaded(replace(program, guard=False), folder / "half.py")(sets[False], expected[False])
+    expected = {which: results() for which in sets}
+    _loaded(replace(program, guard=False), folder / "half.py")(sets[IDLE], expected[IDLE])
     plain = _loaded(resolve(again), folder / "wide.py") if wide else None
-    if plain:
-        plain(sets[True], expected[True])
-    else:
-        want = oracle.run(rescue(program), [x.cpu() for x in sets[True]])
-        expected[True] = [x.cuda() for x in want]
+    for which in (FIRST, LAST):
+        if plain:
+            plain(sets[which], expected[which])
+        else:
+            want = oracle.run(rescue(program), [x.cpu() for x in sets[which]])
+            expected[which] = [x.cuda() for x in want]
     wrong = []
     inputs, outputs = [x.clone() for x in own], results()
-    for trips in (False, True):  # compiled, and one at a time
-        print(f"  {name}: {'tripped' if trips else 'idle'}", flush=True)
-        _set(inputs, sets[trips], outputs)
+    for which in sets:  # compiled, and one at a time
+        print(f"  {name}: {which}", flush=True)
+        _set(inputs, sets[which], outputs)
         run(inputs, outputs)
         torch.cuda.synchronize()
-        if run.tripped() is not trips:
-            wrong.append(f"tripped() is {run.tripped()} for {'huge' if trips else 'ordinary'} inputs")
-        if not _agree(outputs, expected[trips], bits=wide or not trips):
-            wrong.append(f"another result for {'huge' if trips else 'ordinary'} inputs")
+        if run.tripped() is (which == IDLE):
+            wrong.append(f"tripped() is {run.tripped()} for inputs {which}")
+        if not _agree(outputs, expected[which], bits=wide or which == IDLE):
+            wrong.append(f"another result for inputs {which}")
     differ = torch.zeros((), dtype=torch.int64, device="cuda")
-    for trips in TURNS * ROUNDS:  # one after the other without a wait of the host
-        _set(inputs, sets[trips], outputs)
+    for which in TURNS * ROUNDS:  # one after the other without a wait of the host
+        _set(inputs, sets[which], outputs)
         run(inputs, outputs)
-        if wide or not trips:
-            differ += sum((_bits(o) != _bits(e)).any() for o, e in zip(outputs, expected[trips], strict=True))
+        if wide or which == IDLE:
+            differ += sum((_bits(o) != _bits(e)).any() for o, e in zip(outputs, expected[which], strict=True))
     if differ.item():
         wrong.append(f"another result in {differ.item()} of {len(TURNS) * ROUNDS} calls that follow each other")
     ms = {}
-    for trips in (False, True):
-        _set(inputs, sets[trips], outputs)
-        ms["tripped" if trips else "idle"] = _ms(lambda: run(inputs, outputs))
-    if plain:
-        ms["tf32"] = _ms(lambda: plain(inputs, outputs))
-        ms["tripped / tf32"] = round(ms["tripped"] / ms["tf32"], 3)
+    for which in sets:
+        _set(inputs, sets[which], outputs)
+        ms[which] = _ms(lambda: run(inputs, outputs))
+        if plain and which != IDLE:
+            tf32 = _ms(lambda: plain(inputs, outputs))
+            ms[f"{which}, of tf32's"] = round(ms[which] / tf32, 3)
     return {"name": name, "wrong": wrong, "ms": ms}
 
 

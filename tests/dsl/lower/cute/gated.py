@@ -59,6 +59,16 @@ POOLED = """program p(x: f32[40, 128, 56, 56], w: f32[128, 128, 3, 3]) -> f32[40
 }"""
 
 
+PADDED = """program p(a: f32[4101, 2049], b: f32[2049, 4101]) -> f32[4101, 4101] {
+  guard f32
+  ap = transform(a) { pad 4101x2056  to f16 }
+  bp = transform(b) { pad 2056x4104  to f16 }
+  d = gemm(ap, bp) { store f32 }
+  y = transform(d) { crop 4101x4101 }
+  return y
+}"""
+
+
 def product(parameters: str, result: str, operands: str, clauses: str) -> str:
     return f"""program p({parameters}) -> {result} {{
   guard f32
@@ -81,4 +91,5 @@ def texts() -> dict[str, str]:
   return y
 }}"""
     graph = out["clusters of two rows"].replace("  guard f32\n", "  guard f32\n  launch graph\n")
-    return out | {"chain": CHAIN, "norm left out, too": NORMED, "conv and pool": POOLED, "as a graph": graph}
+    out |= {"chain": CHAIN, "norm left out, too": NORMED, "conv and pool": POOLED, "padded": PADDED}
+    return out | {"as a graph": graph}

@@ -31,6 +31,12 @@ def test_a_product_runs_before_the_flag_is_set_or_after(name):
     assert len(re.findall(DOWN, text)) == (2 if on_cuda_cores else 1)  # a phase of the rows is a launch
 
 
+def test_casts_and_a_crop_without_vectors_take_turns():
+    text = written(TEXTS["padded"])
+    grids = dict(re.findall(r"    (\w+)_kernel\(.*\)\.launch\(grid=\((\d+), 1, 1\)", text))
+    assert grids == dict.fromkeys(("ap", "bp", "y", "ap_f32", "bp_f32", "bp_along_k_f32", "y_f32"), "1056")
+
+
 def test_every_gate_is_given_the_flag():
     for text in map(written, TEXTS.values()):
         launched = [line for line in text.split("\n") if re.fullmatch(r"        [A-Z]\w*\(.*\)", line)]
