@@ -14,8 +14,8 @@ from engine.evaluate.correctness import oracle
 
 pytestmark = pytest.mark.gpu
 
-PROGRAM = """program p(m: i8[2048, 64], x: f16[2048, 64], v: i8[64], odd: f32[77, 1301], o: i8[77, 1301], t: i8[4000, 60],
-          w: f32[60, 4000]) ->
+PROGRAM = """program p(m: i8[2048, 64], x: f16[2048, 64], v: i8[64], odd: f32[77, 1301], o: i8[77, 1301],
+          t: i8[4000, 60], w: f32[60, 4000]) ->
     (f16[2048, 64], f32[77, 1301], f32[60, 4000], f32[2048], f32[1301], f32[77, 1301], f32[2048, 64]) {
   a = map(m) { store f16  epilogue where(acc, x[m, n], 0.5) * v[n] * 0.01 }
   b = map(odd) { epilogue acc * o[m, n] }
