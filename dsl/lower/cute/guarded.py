@@ -20,12 +20,11 @@ from dsl.lower.cute.gemm import gemm_text, simt
 from dsl.lower.cute.generated_kernels import FLAG, SMS, version_of, watched_results
 from dsl.lower.cute.stage import CUTE, StagePlan, Text
 from dsl.lower.cute.stage import plan_stage as plan_plain
-from dsl.lower.cute.walk import AT_ONCE
 from dsl.lower.plan.rescue import leaves_out, leaves_out_own, on_tensor_cores
 
 UNROLLED = 96  # unrolled multiplications of a rescue convolution; few, so that it builds fast
-BLOCKS = 4 * SMS  # grid of a rescue kernel: the blocks that a GPU starts at once; AT_ONCE for a transform's, which move
-MANY = 4 * AT_ONCE  # data alone and need few registers. Least blocks of a transform that is left out which take turns.
+BLOCKS = 4 * SMS  # grid of a rescue kernel: the blocks that a GPU starts at once
+MOVING = 8 * SMS  # of a transform's, which moves data alone and needs few registers
 
 _KERNEL = re.compile(r"@cute\.kernel\ndef (\w+)\(([^)]*)\):\n")
 _BLOCK = re.compile(r"    block, (\w+), _ = cute\.arch\.block_idx\(\)\n")
@@ -41,9 +40,7 @@ def plan_stage(program: Program, stage: Stage) -> StagePlan:
     if leaves_out(program, product) and not watched_results(program, stage):
         return _product(stage)(program, stage, False)
     plan = plan_plain(program, stage)
-    if leaves_out_own(program, stage) and _is_own(plan):
-        return left_out(plan, stage.name, MANY if isinstance(stage, Transform) else None)
-    return plan
+    return left_out(plan, stage.name) if leaves_out_own(program, stage) and _is_own(plan) else plan
 
 
 def _is_own(plan: StagePlan) -> bool:
@@ -65,7 +62,7 @@ def plan_rescue(program: Program, stage: Stage) -> StagePlan:
         plan = direct.plan(program, stage, UNROLLED)
     else:
         plan = simt.plan(program, stage) if isinstance(stage, Gemm) else plan_plain(program, stage)
-    return gated(plan, stage.name, AT_ONCE if isinstance(stage, Transform) else BLOCKS)
+    return gated(plan, stage.name, MOVING if isinstance(stage, Transform) else BLOCKS)
 
 
 def gated(plan: StagePlan, name: str, most: int) -> StagePlan:
@@ -105,39 +102,22 @@ def _without_barriers(text: str) -> set[str]:
     return {name for name, body in bodies.items() if not _TOGETHER.search(body)}
 
 
-def left_out(plan: StagePlan, name: str, many: int | None = None) -> StagePlan:
-    """The plan with kernels that exit if the flag is set, which they do not set themselves. If a kernel has `many`
-    blocks or more, AT_ONCE of them take turns: a GPU starts and ends a thousand in a microsecond."""
-    text = "\n".join(plan.text.lines)
-    blocks = {m[1]: int(m[3]) for m in _LAUNCHED.finditer(text) if int(m[4]) == 1}
-    turning = {one for one in _without_barriers(text) if many and blocks.get(one, 0) >= many}
+def left_out(plan: StagePlan, name: str) -> StagePlan:
+    """The plan with kernels of the same grid that exit if the flag is set. They do not set it themselves."""
 
     def kernel(m: re.Match) -> str:
         tensors = ", ".join(one.split(":")[0] for one in m[2].split(", "))
-        if m[1] in turning:
-            return _BY_TURNS.format(name=m[1], arguments=m[2], flag=FLAG, tensors=tensors, count=blocks[m[1]])
         return _LEFT_OUT.format(name=m[1], arguments=m[2], flag=FLAG, tensors=tensors)
 
-    def launch(m: re.Match) -> str:
-        call = m[0].replace(f"{m[1]}({m[2]})", f"{m[1]}({m[2]}, {FLAG})", 1)
-        return call.replace(f"grid=({m[3]},", f"grid=({AT_ONCE},", 1) if m[1] in turning else call
-
-    # the first line of each kernel, and the lines that come to stand above its body
-    more = {
-        text.count("\n", 0, m.start()) + 1: (_BY_TURNS if m[1] in turning else _LEFT_OUT).count("\n") - 2
-        for m in _KERNEL.finditer(text)
-    }
+    text = "\n".join(plan.text.lines)
+    at = [text.count("\n", 0, m.start()) + 1 for m in _KERNEL.finditer(text)]
+    more = _LEFT_OUT.count("\n") - 2  # lines above the body of each kernel
     marks = {
-        mark: [
-            (a + sum(n for k, n in more.items() if k < a), b + sum(n for k, n in more.items() if k <= b))
-            for a, b in ranges
-        ]
+        mark: [(a + more * sum(k < a for k in at), b + more * sum(k <= b for k in at)) for a, b in ranges]
         for mark, ranges in plan.text.marks.items()
     }
-    for one in turning:  # the line stays, as lines are counted
-        head, at, body = text.partition(f"def {one}(")
-        text = head + at + _BLOCK.sub("    block = turn\n", body, count=1)
-    text = _LAUNCHED.sub(launch, _KERNEL.sub(kernel, text))
+    text = _KERNEL.sub(kernel, text)
+    text = _LAUNCHED.sub(lambda m: m[0].replace(f"{m[1]}({m[2]})", f"{m[1]}({m[2]}, {FLAG})", 1), text)
     flagged = _with_flag(plan, text, name)
     flagged.text.marks = marks
     return replace(flagged, reads=plan.reads)
@@ -170,21 +150,6 @@ def {name}({arguments}, {flag}: cute.Tensor):
 
 @cute.jit
 def {name}_body({arguments}, {parameters}):
-'''
-
-_BY_TURNS = '''\
-@cute.kernel
-def {name}({arguments}, {flag}: cute.Tensor):
-    """Where the flag is not set, the {count:,} blocks of {name}_body by turns; else it is all computed again."""
-    if read({flag}, 0, 1)[0] == 0:
-        first, _, _ = cute.arch.block_idx()
-        several, _, _ = cute.arch.grid_dim()
-        for turn in cutlass.range(first, {count}, several, unroll=1):
-            {name}_body({tensors}, Uint32(turn))
-
-
-@cute.jit
-def {name}_body({arguments}, turn: Uint32):
 '''
 
 _LEFT_OUT = '''\

@@ -10,12 +10,11 @@ from dsl.ir import Also, Load, Operand, Program, StageBase
 # Names of the module that a stage or tensor must not shadow, and constants that its upper case must not equal.
 CONSTANTS = {"THREADS", "ROWS", "TENSORS", "STAGES", "INPUTS", "OUTPUTS", "CAST_VERSION", "WORKSPACE", "LANES"}
 CONSTANTS |= {f"{part}_VERSION" for part in ("REDUCE", "OFFSET", "OFFSETS", "PAIRS", "WATCHED", "GATE")}
-CONSTANTS |= {"AS_WARP", "AS_BLOCK"}
 RESERVED = {
     *("os", "torch", "cute", "cutlass", "quack", "math", "operator", "build", "load", "run", "check", "launch"),
     *("inputs", "outputs", "artifact", "acc", "fakes", "stage", "stages", "operands", "device", "t", "memory", "at"),
     *("fmax", "fmin", "gelu_erf", "gelu_tanh_approx", "silu", "sigmoid", "partial", "graphs"),
-    *("guard_flag", "greatest", "watch", "look_at", "leave_where_set", "T"),
+    *("guard_flag", "greatest", "watch", "leave_where_set"),
 }
 # Names of variables in generated kernels, which would hide a tensor of the same name.
 LOCALS = {
@@ -23,7 +22,7 @@ LOCALS = {
     for line in (
         "across_block across_lanes allocator at block c0 c1 c2 channel chosen chunk chunks column columns",
         "count dtype each_lane end far fetch filters first found i index index_end inside j k key lane lanes",
-        "last layout limit live live_end look memory narrow near number offset offsets one other out out0 out1",
+        "last layout limit live live_end memory narrow near number offset offsets one other out out0 out1",
         "out2 out3 outer p param0 param1 param2 param3 part parts place places places_end plane q read ready",
         "ready_end registers row select_ shared square squares stat0 stat1 state states step step_end steps",
         "store stream sums tail taps tensor tensors thread tile total turn value values vector vector_end",

@@ -100,7 +100,6 @@ def tensor_floats(n):
 '''
 
 LLVM = ("cutlass._mlir.dialects", "llvm")
-LEAVE_IMPORTS = frozenset({LLVM, ("cutlass", "Int32"), ("cutlass.cutlass_dsl", "T")})
 # What the text of a gate imports beside CUTLASS.
 GATE_IMPORTS = frozenset({LLVM, ("functools", "wraps"), ("types", "FunctionType")})
 
@@ -141,35 +140,18 @@ def gate(kernel, flag_of, up):
 '''
 
 LEAVE = '''\
-def look_at(flag):
-    """The guard's flag, past L1. The load is under way until its value is used."""
-    look = llvm.inline_asm(
-        T.i32(),
-        [flag.iterator.toint().ir_value()],
-        "ld.relaxed.gpu.global.b32 $0, [$1];",
-        "=r,l,~{memory}",
-        has_side_effects=True,
-        asm_dialect=llvm.AsmDialect.AD_ATT,
-    )
-    return Int32(look)
-
-
-def leave_where_set(look, agreed):
-    """End all threads of a warp, or of the block, if one of them saw the guard's flag set: nobody reads their results.
-    Others of the kernel may be setting it, so threads might see it differently, and agree before one of them leaves.
-    `agreed`: AS_WARP where no barrier of the block follows, or AS_BLOCK."""
+def leave_where_set(flag):
+    """End the block if one of its threads sees the guard's flag set: nobody reads its results. The others of the kernel
+    may be setting it, so threads might see it differently, and agree before any of them leaves."""
     llvm.inline_asm(
         None,
-        [look.ir_value()],
-        f"{{ .reg .pred leaves; setp.ne.s32 leaves, $0, 0; {agreed}; @leaves exit; }}",
-        "r,~{memory}",
+        [flag.iterator.toint().ir_value()],
+        "{ .reg .pred leaves; .reg .b32 flag; ld.relaxed.gpu.global.b32 flag, [$0]; setp.ne.s32 leaves, flag, 0; "
+        "barrier.cta.red.or.pred leaves, 0, leaves; @leaves exit; }",
+        "l,~{memory}",
         has_side_effects=True,
         asm_dialect=llvm.AsmDialect.AD_ATT,
     )
-
-
-AS_WARP = "vote.sync.any.pred leaves, leaves, 0xffffffff"
-AS_BLOCK = "barrier.cta.red.or.pred leaves, 0, leaves"
 '''
 
 PACKED = '''\

@@ -30,7 +30,6 @@ from dsl.lower.cute.walk import (
     read_width,
     rows_of,
     transposed_axis,
-    turns_of,
     unique,
     value_name,
     vector_of,
@@ -89,7 +88,7 @@ def add_kernel(text: Text, walk: Walk) -> str:
     width = vector_of(walk, merged)
     extents = (*merged.extents[:-1], merged.extents[-1] // width)
     vectors = merged.size // width
-    rows = rows_of(walk, vectors, width)
+    rows = rows_of(vectors, len(walk.readings) > 2)
 
     def offset(label: str, r: Reading) -> Offset:
         s = merged.strides[label]
@@ -118,18 +117,15 @@ def add_kernel(text: Text, walk: Walk) -> str:
     index = f"first + row * {THREADS}"
     clamped = f"cutlass.min({index}, Uint32({vectors - 1}))" if guard else index
     arguments = ", ".join(f"{t}: cute.Tensor" for t in walk_tensors(walk))
-    several_of = f" of {width}" if width > 1 else ""
-    doc = f'    """{count}{several_of}: a thread takes {rows}, all read before the first is written."""'
-    if walk.stops:
-        tensors = ", ".join(walk_tensors(walk))
-        turns = turns_of(walk, vectors, width)
-        lines = _TURNS.format(name=name, arguments=arguments, tensors=tensors, flag=walk.flag, turns=turns).split("\n")
-        lines += [doc]
-    else:
-        lines = ["@cute.kernel", f"def {name}_kernel({arguments}):", doc]
-    lines += [
+    lines = [
+        "@cute.kernel",
+        f"def {name}_kernel({arguments}):",
+        f'    """{count} of {width}: a thread takes {rows}, all read before the first is written."""'
+        if width > 1
+        else f'    """{count}: a thread takes {rows}, all read before the first is written."""',
+        *([f"    leave_where_set({walk.flag})"] if walk.stops else []),
         "    thread, _, _ = cute.arch.thread_idx()",
-        *([] if walk.stops else ["    block, _, _ = cute.arch.block_idx()"]),
+        "    block, _, _ = cute.arch.block_idx()",
         f"    first = Uint32(block) * {several} + Uint32(thread)",
         "    ready = []",
         f"    for row in cutlass.range_constexpr({rows}):",
@@ -193,20 +189,3 @@ def add_kernel(text: Text, walk: Walk) -> str:
     text.add("\n".join(lines))
     bits = min(128, width * walk.x.dtype.bits)
     return f"{bits}-bit accesses" if width > 1 else "element by element"
-
-
-# No warp waits for another one, so each may leave by itself. What a turn looks at is there when its data are.
-_TURNS = '''@cute.kernel
-def {name}_kernel({arguments}):
-    """The {turns:,} turns of {name}_kernel_body, until the flag is set."""
-    leave_where_set(look_at({flag}), AS_WARP)
-    first, _, _ = cute.arch.block_idx()
-    several, _, _ = cute.arch.grid_dim()
-    for turn in cutlass.range(first, {turns}, several, unroll=1):
-        look = look_at({flag})
-        {name}_kernel_body({tensors}, Uint32(turn))
-        leave_where_set(look, AS_WARP)
-
-
-@cute.jit
-def {name}_kernel_body({arguments}, block: Uint32):'''

@@ -68,7 +68,7 @@ def add_tiled(text: Text, walk: Walk, merged: MergedSpace, p: int) -> str:
         f"def {name}_kernel({arguments}):",
         f'    """Tiles of {TILE} x {TILE} through shared memory: {walk.x.tensor} is contiguous along p,'
         f' {walk.outputs[-1][0].tensor} along q."""',
-        *([f"    leave_where_set(look_at({walk.flag}), AS_BLOCK)"] if walk.stops else []),
+        *([f"    leave_where_set({walk.flag})"] if walk.stops else []),
         "    thread, _, _ = cute.arch.thread_idx()",
         "    block, _, _ = cute.arch.block_idx()",
         "    thread = Uint32(thread)",

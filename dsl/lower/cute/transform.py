@@ -48,7 +48,7 @@ def plan(program: Program, stage: Transform) -> StagePlan:
     kernels = [(f"{walk.name}_kernel", walk_tensors(walk), blocks_of(walk)) for walk in walks]
     add_launch(text, stage.name, [*names, *([FLAG] if watches else [])], kernels)
     text.span(("", "layout"), 1)
-    leave = {"parts": [Part(parts.LEAVE, 36)], "imports": parts.LEAVE_IMPORTS} if stops else {}
+    leave = {"parts": [Part(parts.LEAVE, 36)], "imports": frozenset({parts.LLVM})} if stops else {}
     return own_plan(program, stage, text, f"{stage.name}_launch", names, note=notes[0], watches=watches, **leave)
 
 

@@ -15,7 +15,6 @@ TILE = 64  # edge of a transposed tile
 WHOLE = 8  # an axis of up to this length is one vector of a thread
 SHORTEST = 8  # a shorter axis is not worth a transposed tile
 MOST = 2**32 - 1
-AT_ONCE = 8 * SMS  # blocks of THREADS threads that a GPU runs at once
 
 
 @dataclass(frozen=True)
@@ -41,7 +40,7 @@ class Walk:
     readings  the other tensors by key.
     flag      the guard's flag, set if a magnitude is out of f16's range (dsl.guard); "" without a guard.
     stored    the results whose magnitudes are checked; if empty, those of x are.
-    stops     blocks end once the flag is set; they take turns, so that few of them begin after that.
+    stops     blocks that begin when the flag is set do nothing.
     """
 
     name: str
@@ -152,18 +151,12 @@ def _aligned(walk: Walk, merged: MergedSpace, extent: int) -> int:
     return aligned_vector(extent, bases, [r.dtype.bits for _, r in along])
 
 
-def rows_of(walk: Walk, vectors: int, width: int) -> int:
-    """Vectors of a thread: enough loads in flight, but fewer if there are too few threads, or if what is in flight when
-    the flag is set would be in vain."""
-    rows = 2 if len(walk.readings) > 2 or (walk.stops and width * walk.x.dtype.bits >= 128) else 4
+def rows_of(vectors: int, wide: bool) -> int:
+    """Vectors of a thread: enough loads in flight, but fewer if there are too few threads."""
+    rows = 2 if wide else 4
     while rows > 1 and vectors < 2 * SMS * THREADS * rows:
         rows //= 2
     return rows
-
-
-def turns_of(walk: Walk, vectors: int, width: int) -> int:
-    """The blocks that it takes if each has one turn."""
-    return -(-vectors // (THREADS * rows_of(walk, vectors, width)))
 
 
 def blocks_of(walk: Walk) -> str:
@@ -171,10 +164,9 @@ def blocks_of(walk: Walk) -> str:
     merged = merged_space(walk)
     axis = transposed_axis(walk, merged)
     if axis is None:
-        width = vector_of(walk, merged)
-        blocks = turns_of(walk, merged.size // width, width)
-        blocks = min(blocks, AT_ONCE) if walk.stops else blocks
-        return f"grid=({blocks}, 1, 1), block=({THREADS}, 1, 1)"
+        vectors = merged.size // vector_of(walk, merged)
+        rows = rows_of(vectors, len(walk.readings) > 2)
+        return f"grid=({-(-vectors // (THREADS * rows))}, 1, 1), block=({THREADS}, 1, 1)"
     count = 1
     for i, extent in enumerate(merged.extents):
         count *= -(-extent // TILE) if i in (axis, len(merged.extents) - 1) else extent

@@ -26,8 +26,8 @@ class _Type:
         self.inf = math.inf
 
     def __call__(self, value):
-        with np.errstate(all="ignore"):  # of assembly, which is not emulated, comes Anything
-            return value if isinstance(value, Anything) else np.asarray(value).astype(self.numpy)
+        with np.errstate(all="ignore"):
+            return np.asarray(value).astype(self.numpy)
 
     def __repr__(self) -> str:
         return self.name
@@ -266,9 +266,8 @@ def _recast(values, element_type):
 
 
 def _redux(value, kind):
+    assert kind == "umax" and _Device.mask.all()
     value = np.broadcast_to(value, _Device.mask.shape)
-    awake = _Device.mask.reshape(len(value), -1, 32)
-    assert kind == "umax" and (awake == awake[..., :1]).all()  # whole warps
     warps = value.reshape(len(value), -1, 32)
     return np.broadcast_to(warps.max(-1, keepdims=True), warps.shape).reshape(value.shape)
 

@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from dsl.check.program import check
-from dsl.lower.cute import guarded, lower, parts, walk
+from dsl.lower.cute import lower, parts
 from dsl.lower.plan import rescue
 from dsl.resolve import resolve
 
@@ -58,60 +58,18 @@ def test_the_gate_waits_for_the_grids_before_it_reads_the_flag_and_reads_it_befo
     assert body.index("llvm.inline_asm(") < body.index("return body(")
 
 
-@pytest.mark.parametrize("name", ["clusters of two rows", "as a graph"])
-def test_each_call_resets_the_flag_before_a_kernel_looks_at_it(name):
-    text = written(TEXTS[name])
-    call = text[text.index(f"    def {'launch' if 'graph' in name else 'run'}(inputs, outputs):") :]
-    assert call.count("guard_flag.zero_()") == 1
-    assert call.index("guard_flag.zero_()") < call.index(", guard_flag)")
-
-
 def test_small_programs_have_no_gates_and_compute_again_in_f32():
     text = written(TEXTS["across k"].replace("4096", "128").replace("1024", "64"))
     assert "gate" not in text.replace("where the guard", "") and "Y_F32 = OwnStage(" in text
 
 
-def test_the_warps_of_a_large_cast_leave_once_the_flag_is_set(monkeypatch):
+def test_the_blocks_of_a_large_cast_agree_to_leave_where_the_flag_is_set_already(monkeypatch):
     large = written(TEXTS["batches"])
     for cast in ("xh", "wh"):
-        kernel = large[large.index(f"def {cast}_kernel(") :].partition("\n\n\n")[0]
-        first, *turns = (line.strip() for line in kernel.split("\n")[2:])
-        assert first == "leave_where_set(look_at(guard_flag), AS_WARP)"
-        body = turns.index("look = look_at(guard_flag)")
-        assert turns[body + 1].startswith(f"{cast}_kernel_body(") and turns[body + 2 :] == [
-            "leave_where_set(look, AS_WARP)"
-        ]
-        body = large[large.index(f"def {cast}_kernel_body(") :].partition("\n\n\n")[0]
-        assert "barrier" not in body and "Smem" not in body  # a warp that leaves is missed by none
+        kernel = large[large.index(f"def {cast}_kernel(") :]
+        assert kernel.split("\n")[2] == "    leave_where_set(guard_flag)"
+    assert "barrier.cta.red.or.pred leaves, 0, leaves; @leaves exit;" in parts.LEAVE
     assert "leave_where_set" not in written(TEXTS["ragged"])  # casts of half as many elements
-
-
-def test_threads_agree_before_one_of_them_leaves():
-    asm = parts.LEAVE[parts.LEAVE.index("setp.ne.s32") :]
-    assert asm.index("setp.ne.s32") < asm.index("{agreed}") < asm.index("@leaves exit;")
-    assert 'AS_WARP = "vote.sync.any.pred leaves, leaves, 0xffffffff"' in parts.LEAVE
-    assert 'AS_BLOCK = "barrier.cta.red.or.pred leaves, 0, leaves"' in parts.LEAVE
-    tiled = written(TEXTS["conv padded"])
-    kernel = tiled[tiled.index("def xt_kernel(") :].split("\n")
-    assert kernel[2] == "    leave_where_set(look_at(guard_flag), AS_BLOCK)"  # before its barrier
-
-
-def test_a_large_cast_takes_turns_and_leaves_nothing_undone(monkeypatch):
-    monkeypatch.setattr(rescue, "LOOKING_ELEMENTS", 0)
-    monkeypatch.setattr(walk, "AT_ONCE", 2)
-    text = test_guarded.CASES["across_k"].replace("40, 72", "400, 72").replace("40, 136", "400, 136")
-    assert "grid=(2, 1, 1)" in written(text) and "turns of xh_kernel_body" in written(text)
-    for value, trips in ((1.0, False), (1e6, True)):
-
-        def last(tensors, value=value):
-            tensors[0].fill_(1.0)
-            tensors[0][-1, -1] = value
-
-        have, want = test_guarded.run(text, last)
-        assert ((have - want).abs().max() < 1e-3 * want.abs().max()) == trips
-
-
-def test_a_cast_that_begins_before_the_flag_is_set_runs_as_before(monkeypatch):
     monkeypatch.setattr(rescue, "LOOKING_ELEMENTS", 0)
     for name in ("along_k", "conv", "then_a_norm"):  # each cast begins before the flag is set
         have, want = test_guarded.run(test_guarded.CASES[name], lambda tensors: tensors[0].mul_(1e6))
@@ -142,24 +100,6 @@ CROP = """program p(a: f32[70, 45], b: f32[45, 37]) -> f32[70, 37] {
   y = transform(d) { crop 70x37 }
   return y
 }"""
-
-
-def test_many_blocks_that_are_left_out_take_turns(monkeypatch):
-    monkeypatch.setattr(rescue, "LOOKING_ELEMENTS", 0)
-    plain = written(CROP)
-    monkeypatch.setattr(guarded, "MANY", 2)
-    monkeypatch.setattr(guarded, "AT_ONCE", 2)
-    turning = written(CROP)
-    kernel = turning[turning.index("def y_kernel(") : turning.index("def y_launch(")]
-    assert "range(first, " not in plain[plain.index("def y_kernel(") : plain.index("def y_launch(")]
-    assert "y_kernel_body(d, y, Uint32(turn))" in kernel and "block = turn" in kernel and "block_idx()" in kernel
-    assert kernel.count("block_idx()") == 1 and "barrier" not in kernel
-    for change in (lambda tensors: None, lambda tensors: tensors[0].mul_(1e6)):
-        monkeypatch.setattr(guarded, "MANY", 2)
-        have, want = test_guarded.run(CROP, change)
-        monkeypatch.setattr(guarded, "MANY", 10**6)
-        torch.testing.assert_close(have, test_guarded.run(CROP, change)[0], rtol=0, atol=0, equal_nan=True)
-    torch.testing.assert_close(have, want, rtol=1e-5, atol=1e-6 * float(want.abs().max()))
 
 
 def test_a_rescue_kernel_has_a_barrier_between_turns_only_where_threads_share_memory():
