@@ -31,7 +31,7 @@ def recorded(call: Callable[[], object], device: str) -> dict[str, Any]:
         if cuda_code(e):
             raise
         return {"kernels": None, "no_kernels": f"CUPTI did not answer: {type(e).__name__}"}
-    return {"kernels": kernels[: cupti.MOST], "busy_us": cupti.busy_us(kernels)}
+    return {"kernels": kernels[: cupti.MOST], "busy_us": cupti.busy_us(cupti.beside_libraries(kernels))}
 
 
 def raised(runs: Sequence[Callable]) -> bool | None:

@@ -12,6 +12,7 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from engine.evaluate.integrity.texts.symbols import plain_name
+from engine.evaluate.timing.cupti import beside_libraries
 from engine.evaluate.timing.steadiness import TIMES
 from engine.words import count
 from sol.budget import launch_binds, times_limit
@@ -127,7 +128,7 @@ def _streams(facts: dict[str, Any], ms: float) -> dict[str, str]:
     kernels, name = facts.get("kernels"), "streams"
     if not isinstance(kernels, list) or not kernels:
         return check(name, UNSEEN, "no kernel was seen")
-    streams, busy = len({k["stream"] for k in kernels}), facts["busy_us"] / 1e3
+    streams, busy = len({k["stream"] for k in beside_libraries(kernels)}), facts["busy_us"] / 1e3
     times = f"{busy:.4g} ms on {streams} stream{'s' if streams > 1 else ''}, {ms:.4g} ms by events"
     if busy > HIDDEN * ms + SLACK_US / 1e3:
         return check(name, GAMING, f"work is hidden from the clock: {times}")

@@ -18,7 +18,8 @@ MOST = 400  # kernels reported for one call
 # Names of kernels of NVIDIA's libraries and of PyTorch.
 LIBRARY = re.compile(
     r"cublas|cudnn|nvjet|cusparse|cufft|magma|xmma|s\d+_gemm|gemm_\w+_\w+_(nn|nt|tn|tt)|gemvx|gemv2|splitKreduce"
-    r"|at::|cutlass.*Kernel2|ampere_|volta_|turing_|hopper_|implicit_convolve|Memcpy|Memset|flash_fwd|pytorch_flash",
+    r"|at::|cutlass.*Kernel2|ampere_|volta_|turing_|hopper_|implicit_convolve|Memcpy|Memset|flash_fwd|pytorch_flash"
+    r"|(?:LSTM|GRU|RNN)_(?:elementWise|\w*Persist)",
     re.IGNORECASE,
 )
 PRODUCT = re.compile(
@@ -66,6 +67,14 @@ def kernels(call: Callable[[], object]) -> list[dict]:
     """`record` of a second call (the first may load code), at most MOST."""
     call()
     return record(call)[:MOST]
+
+
+def beside_libraries(kernels: list[dict]) -> list[dict]:
+    """Without streams of which a library has all kernels, the first one apart. cuDNN's networks run their directions on
+    streams of their own and join them again, so that captured calls overlap more than one call under CUPTI does."""
+    first = min(kernels, key=lambda k: k["start_us"])["stream"] if kernels else None
+    counted = {first} | {k["stream"] for k in kernels if not k["library"]}
+    return [k for k in kernels if k["stream"] in counted]
 
 
 def busy_us(kernels: list[dict]) -> float:

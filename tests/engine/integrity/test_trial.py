@@ -3,6 +3,7 @@
 import pytest
 
 from engine.evaluate.integrity import trial
+from engine.evaluate.timing import cupti
 from engine.evaluate.timing.cupti import groups
 from engine.evaluate.timing.samples import net
 
@@ -37,6 +38,18 @@ def test_of_many_kernels_the_longest_are_named_with_their_places():
         "CUPTI saw 7 of 7 kernels that are the program's own; the longest of 100 us"
     )
     assert "number 7 (slow) 40 us, 40%; number 1 (kernel_cutlass_h0) 10 us, 10%" in checks["kernels"]["said"]
+
+
+def test_streams_of_a_library_alone_hide_nothing():
+    """As an nn.LSTM in both directions that stays PyTorch beside our programs."""
+    network = [
+        kernel("void LSTM_elementWise_fp<float>", 200.0 + i, 90.0, stream, True) for i, stream in ((0, 8), (95, 9))
+    ]
+    verdict, checks = verdicts(kernels=[kernel("kernel_cutlass_gemm"), *network])
+    assert verdict == "clean" and checks["streams"]["said"] == "0.1 ms on 1 stream, 0.105 ms by events"
+    assert cupti.busy_us(cupti.beside_libraries([kernel("own"), *network])) == 100.0
+    own = kernel("uc_0_stage_y", 150.0, 400.0, stream=8)
+    assert cupti.busy_us(cupti.beside_libraries([kernel("own"), own, *network])) > 400.0
 
 
 @pytest.mark.parametrize(
