@@ -14,12 +14,14 @@ import json
 import time
 
 MOST = 2 << 20  # bytes of a body
+TYPE = 256  # bytes of a Content-Type; a browser's with the boundary of a form has 80
 CROWD = 1024
 # Frames of one WebSocket: at once, and each second. A viewer's are one in 64 events or a second; each takes some 20 us
 # of the one thread that serves everybody, and a packet has ten thousand of the shortest.
 FRAMES, FRAMES_PER_SECOND = 1000, 50.0
 _TOO_LARGE = (413, "Payload Too Large", f"The request is over {MOST >> 20} MiB.", "Paste only the module to optimise.")
 _TOO_LONG = (414, "URI Too Long", "A line of the request is longer than 16 KiB.", "Send long texts in a body.")
+_TYPE_TOO_LONG = (400, "Bad Request", f"The Content-Type is longer than {TYPE} bytes.", "Send the type alone.")
 _NO_PATH = (400, "Bad Request", "The address of the request does not begin with a slash.", "Check the link.")
 
 
@@ -45,15 +47,23 @@ def bound_requests() -> None:
         else:
             _end(request.channel, *_TOO_LARGE)
 
-    process = WebRequest.process
+    begin, process = WebRequest.__init__, WebRequest.process
+
+    def without_forms(request, *args, **options) -> None:
+        # Twisted parses forms in that thread, too, a second for 2 MB, and nobody reads what it makes of them.
+        begin(request, *args, parsePOSTFormSubmission=False, **options)
 
     def with_a_path(request) -> object:
         # Daphne believes this header of anybody, who could move every link of a page, and what a path means.
         request.requestHeaders.removeHeader(b"Daphne-Root-Path")
+        # Django parses it in the thread that serves everybody, and one of 15 KB of semicolons takes a second.
+        if any(len(x) > TYPE for x in request.requestHeaders.getRawHeaders(b"Content-Type", ())):
+            return _end(request.channel, *_TYPE_TOO_LONG)
         if request.path.startswith(b"/"):
             return process(request)
         return _end(request.channel, *_NO_PATH)  # as `OPTIONS *` and CONNECT, at which Django fails
 
+    WebRequest.__init__ = without_forms
     WebRequest.process = with_a_path
     WebRequest.gotLength = got_length
     WebRequest.handleContentChunk = handle_content_chunk

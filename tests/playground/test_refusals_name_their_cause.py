@@ -6,11 +6,15 @@ import json
 import os
 import socket
 import sqlite3
+from io import BytesIO
+from types import SimpleNamespace
+from unittest.mock import Mock
 
 import pytest
+from daphne.http_protocol import WebRequest
 from django.db import connection
 
-from playground.access import faults
+from playground.access import faults, intake
 from playground.language import examples
 from playground.models import Session
 from tests.playground.websocket import Closed, WebSocket
@@ -188,6 +192,39 @@ def test_a_line_that_is_too_long_is_answered(house):
     assert reply.startswith(b"HTTP/1.1 414 ") and b'"fix"' in reply
     reply = raw(house.port, f"GET / HTTP/1.1\r\nHost: localhost\r\nX-A: {'x' * 20_000}\r\n\r\n")
     assert reply.startswith((b"HTTP/1.1 414 ", b"HTTP/1.1 400 "))
+
+
+def test_a_content_type_of_semicolons_is_answered_before_it_is_parsed(house):
+    head = f"POST /api/check HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json{';' * 15_000}\r\n"
+    reply = raw(house.port, f"{head}Content-Length: 2\r\n\r\n", b"{}")
+    assert reply.startswith(b"HTTP/1.1 400 ") and b"Content-Type" in reply and b'"fix"' in reply
+
+
+@pytest.mark.parametrize(
+    ("kind", "part"),
+    [
+        ("application/x-www-form-urlencoded", b"a=1&"),
+        ("multipart/form-data; boundary=x", b'--x\r\nContent-Disposition: form-data; name="a"\r\n\r\n1\r\n'),
+    ],
+)
+def test_a_form_of_many_fields_is_answered(house, kind, part):
+    body = part * (1_900_000 // len(part))
+    head = f"POST /api/check HTTP/1.1\r\nHost: localhost\r\nContent-Type: {kind}\r\nConnection: close\r\n"
+    reply = raw(house.port, f"{head}Content-Length: {len(body)}\r\n\r\n", body)
+    assert reply[9:12] in (b"400", b"413", b"415", b"422")
+
+
+def test_no_form_is_parsed_in_the_thread_that_serves_everybody():
+    """Twisted takes seconds for 2 MB, and each request has a switch."""
+    intake.bound_requests()
+    server = SimpleNamespace(root_path="", protocol_connected=lambda *_: None)
+    channel = Mock(factory=SimpleNamespace(server=server))
+    request = WebRequest(channel)
+    request.requestHeaders.addRawHeader(b"Content-Type", b"application/x-www-form-urlencoded")
+    request.content, request.process = BytesIO(b"a=1"), lambda: None
+    request.content.seek(3)
+    request.requestReceived(b"POST", b"/api/check?b=2", b"HTTP/1.1")
+    assert request.args == {b"b": [b"2"]}
 
 
 def test_a_body_of_a_gigabyte_is_refused_before_it_is_sent(house):

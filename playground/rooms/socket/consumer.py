@@ -177,6 +177,8 @@ def _first(text: str | None) -> tuple[str, int] | None:
     token, after = message.get("token"), message.get("after", 0)
     if not isinstance(token, str) or not token or type(after) is not int or not 0 <= after < 10**9:
         return None
+    if not token.isascii():  # as all of ours are; half of a surrogate pair has no bytes
+        return None
     return token, after
 
 
