@@ -88,7 +88,7 @@ def add_kernel(text: Text, walk: Walk) -> str:
     width = vector_of(walk, merged)
     extents = (*merged.extents[:-1], merged.extents[-1] // width)
     vectors = merged.size // width
-    rows = rows_of(vectors, len(walk.readings) > 2)
+    rows = rows_of(walk, vectors, width)
 
     def offset(label: str, r: Reading) -> Offset:
         s = merged.strides[label]

@@ -6,7 +6,7 @@ from dsl.lower import Refusal
 from dsl.lower.cute.generated_kernels import THREADS, Element
 from dsl.lower.cute.reduce import folds
 from dsl.lower.cute.reduce.reduce_writer import Kernels, Reduction, Writer
-from dsl.lower.cute.reduce.shares import of_columns, of_rows
+from dsl.lower.cute.reduce.shares import MANY_THREADS, many_columns, of_columns, of_rows
 from dsl.lower.cute.space import (
     MergedSpace,
     Space,
@@ -120,8 +120,10 @@ class Columns(Writer):
         if job.fold in ("ArgMax", "LogSumExp", "Moments"):
             width = min(width, 4)
         columns = self.outputs // width
-        across, flight, blocks, per, self.parts = astuple(of_columns(self.outputs, self.r.size, width))
-        down = THREADS // across
+        many = len(self.numbers) == 1 and many_columns(self.outputs, self.r.size, width)
+        threads = MANY_THREADS if many else THREADS
+        across, flight, blocks, per, self.parts = astuple(of_columns(self.outputs, self.r.size, width, threads))
+        down = threads // across
         rest = ", ".join(r.tensor or "place" for _, r in self.of_places)
         unit = f"vector of {width} results" if width > 1 else "result"
         both = [*self.of_places, *(self.end_places if self.finishes else [])]
@@ -178,7 +180,7 @@ class Columns(Writer):
         else:
             lines += self.leave(indent + "    ", f"column * {width} + lane")
         self.text.add("\n".join(lines))
-        launches = [self._launch("kernel", f"grid=({blocks}, {self.parts}, 1), block=({THREADS}, 1, 1)")]
+        launches = [self._launch("kernel", f"grid=({blocks}, {self.parts}, 1), block=({threads}, 1, 1)")]
         if not self.finishes:
             launches.append(self.merge_kernel())
         note = f"{width} neighbouring results a thread"

@@ -5,7 +5,7 @@ import pytest
 import torch
 
 from dsl.lower.cute import lower
-from dsl.lower.cute.reduce import folds
+from dsl.lower.cute.reduce import folds, shares
 from engine.evaluate.correctness import oracle
 from engine.evaluate.correctness.rounding import TORCH
 
@@ -36,6 +36,19 @@ def test_results_are_pytorch_s(name):
         tolerance = 2e-3 if half else TOLERANCE.get(have.dtype, 2e-5)
         wrong = (have.double() - want.double()).abs() / (1 + want.double().abs())
         assert wrong.nan_to_num(99).max() <= tolerance
+
+
+@pytest.mark.parametrize("op", ["sum", "min"])
+def test_many_long_columns_have_blocks_of_1024_threads(op, monkeypatch):
+    monkeypatch.setattr(shares, "SMS", 1)  # else nine million elements
+    program = programs.program(
+        f"program p(x: f32[2, 300, 259]) -> f32[2, 259] {{\n  y = reduce(x) {{ op {op}  over c }}\n  return y\n}}"
+    )
+    text = lower(program).text
+    assert "128 x 8 threads" in text and "block=(1024, 1, 1)" in text
+    x, out = torch.randn(2, 300, 259), torch.empty(2, 259)
+    emulator.load(text)([x], [out])
+    torch.testing.assert_close(out, x.sum(1) if op == "sum" else x.amin(1), rtol=1e-5, atol=1e-5)
 
 
 def test_nan_and_infinities_go_where_pytorch_sends_them():
