@@ -20,9 +20,9 @@ from dsl.ir import CELLS, DType, Recurrent, TensorType
 
 THREADS, WARPS = 256, 8
 CLUSTERS = (1, 2, 4, 8, 16)  # blocks; more than 8 are not portable, and the launch asks for them
-# Clusters of one block an SM that an H200 of 132 SMs runs at once. Its GPCs have 16 or 18 SMs; a cluster lies in one.
-# Not measured: cudaOccupancyMaxActiveClusters knows. The rest wait for their turn, for no cluster waits for another.
-AT_ONCE = {1: 132, 2: 64, 4: 32, 8: 14, 16: 6}
+# Clusters of one block an SM that an H200 of 132 SMs runs at once, as its driver says (cudaOccupancyMaxActiveClusters).
+# The rest wait for their turn, for no cluster waits for another: 64 of 4 took three times as long as one.
+AT_ONCE = {1: 132, 2: 66, 4: 30, 8: 15, 16: 7}
 SHARED = 232_448 - 16  # bytes of a block; two barriers may stand at the end
 HELD = 128  # words of weight_hh in a thread's registers, at most
 REGISTERS = 188  # of a thread for weights, sums and cells together; the rest of 255 are addresses and loads
