@@ -25,6 +25,9 @@ _CONVOLUTIONS = tuple(f"conv{t}{d}d" for t in ("", "_transpose") for d in (1, 2,
 _FLOATS = ("f64", "f32", "f16", "bf16")
 _WORTH = 0.75  # share of a chain's FLOPs above which another order is not worth proposing
 
+# Rewrites of one graph: a chain of n products has n * n of them, and each looks through the whole graph again.
+_MOST = 200
+
 
 @dataclass(frozen=True)
 class Rewritten:
@@ -35,9 +38,9 @@ class Rewritten:
 
 
 def rewritten(graph: OpGraph) -> Rewritten | None:
-    """The graph with every such rewrite applied, or None if there is none."""
+    """The graph with every such rewrite applied, up to `_MOST`, or None if there is none."""
     words: list[str] = []
-    while True:
+    while len(words) < _MOST:
         rewrite = _sum(graph) or _chain(graph)
         if rewrite is None:
             break

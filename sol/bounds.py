@@ -178,6 +178,12 @@ def external_bytes(graph: OpGraph) -> dict[str, float]:
     A tensor that is only gathered or sliced from counts for the part taken; a tied weight counts once; an output
     that is merely a view of an input costs nothing. A mask that is the same in every call need not be read.
     """
+    if "external_bytes" not in graph.cache:
+        graph.cache["external_bytes"] = _external_bytes(graph)
+    return dict(graph.cache["external_bytes"])
+
+
+def _external_bytes(graph: OpGraph) -> dict[str, float]:
     ops, costs = graph.live, costs_of(graph)
     producer = {n: op for op in ops for n in op.outputs}
     need: dict[str, float] = {}  # elements of a tensor that are read
@@ -190,7 +196,7 @@ def external_bytes(graph: OpGraph) -> dict[str, float]:
     for op in reversed(ops):
         if op.name in makers(graph):
             continue
-        view = costs[op.name].kind == "view"
+        view, attrs = costs[op.name].kind == "view", str(op.attrs)
         inputs = op.inputs[:1] if canonical(op.op) in SHAPED_LIKE else op.inputs
         inputs = [n for n in inputs if not is_mask(op, n, graph)]
         for name in dict.fromkeys(inputs):
@@ -203,7 +209,7 @@ def external_bytes(graph: OpGraph) -> dict[str, float]:
                 take = take * share if canonical(op.op) in GATHERS else min(take, share * t.elements)
             elif canonical(op.op) in SUBSETS:
                 whole = min(t.elements, sum(need.get(n, 0) for n in op.outputs))
-                part = (name, canonical(op.op), str(op.attrs))  # the same slice twice is read once
+                part = (name, canonical(op.op), attrs)  # the same slice twice is read once
                 take = max(0.0, whole - parts.get(part, 0.0))
                 parts[part] = max(whole, parts.get(part, 0.0))
             else:
@@ -213,6 +219,7 @@ def external_bytes(graph: OpGraph) -> dict[str, float]:
     for name, t in graph.tensors.items():
         if name not in producer and t.kind != "intermediate" and need.get(name):
             total[name] = need[name] * DTYPE_BYTES[t.dtype]
+    leaves: dict[str, bool] = {}
     for name in dict.fromkeys(graph.outputs):
         base = name
         while base in producer and costs[producer[base].name].kind == "view" and producer[base].inputs:
@@ -220,8 +227,11 @@ def external_bytes(graph: OpGraph) -> dict[str, float]:
         if base in producer and f"write:{base}" not in total:
             t = graph.tensors[name]
             total[f"write:{base}"] = written_elements(graph, base) * DTYPE_BYTES[t.dtype] if base == name else t.bytes
-        elif base not in producer and base != name and _only_leaves(base, graph, ops, costs):
-            total.pop(base, None)  # input -> view -> output: no data moves
+        elif base not in producer and base != name:
+            if base not in leaves:
+                leaves[base] = _only_leaves(base, graph, ops, costs)
+            if leaves[base]:
+                total.pop(base, None)  # input -> view -> output: no data moves
     return total
 
 

@@ -7,6 +7,7 @@ levers do not simply add up. `action` is stable: the planner has an action of th
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import cached_property
 from math import ceil
 
 from sol.bounds import external_bytes, fused_bound, legal_classes, live_ops, native_class, recast
@@ -277,20 +278,28 @@ class _Levers:
         input to an output."""
         if canonical(op.op) not in LAYOUT_COPIES:
             return False
-        above = {self._through_views(n) for n in self.graph.outputs}
-        if self._through_views(op.inputs[0]) not in self.graph.producer and above.intersection(op.outputs):
+        if self._through_views(op.inputs[0]) not in self.graph.producer and self._returned.intersection(op.outputs):
             return False
         before, after = (self.graph.tensors[n] for n in (op.inputs[0], op.outputs[0]))
         return before.dtype != after.dtype or self._read_by_a_product(op.outputs[0])
 
     def _read_by_a_product(self, name: str) -> bool:
-        kinds = {o.name: self.costs[o.name].kind for o in self.graph.readers.get(name, ())}
-        return any(k in ("matrix", "conv") for k in kinds.values()) or any(
-            self._read_by_a_product(n)
-            for o in self.graph.readers.get(name, ())
-            if kinds[o.name] == "view"
-            for n in o.outputs
-        )
+        """Return True if a product reads a tensor or a view of it. Views may meet again: each is looked at once."""
+        waiting, seen = [name], {name}
+        while waiting:
+            for op in self.graph.readers.get(waiting.pop(), ()):
+                kind = self.costs[op.name].kind
+                if kind in ("matrix", "conv"):
+                    return True
+                if kind == "view":
+                    waiting += [n for n in op.outputs if n not in seen]
+                    seen.update(op.outputs)
+        return False
+
+    @cached_property
+    def _returned(self) -> set[str]:
+        """The tensors whose memory the module's results view."""
+        return {self._through_views(n) for n in self.graph.outputs}
 
     def _through_views(self, name: str) -> str:
         """The tensor whose memory this one views."""

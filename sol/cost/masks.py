@@ -54,12 +54,20 @@ def softmax_share(op: Op, graph: OpGraph) -> float:
     name = canonical(op.op)
     if name not in _VANISHING and (name not in SOFTMAX or not _along_rows(op, graph)):
         return 1.0
-    share, name = 1.0, op.inputs[0]
-    while (before := graph.producer.get(name)) is not None:
-        share = min(share, before.unmasked)
+    return _share_above(op.inputs[0], graph)
+
+
+def _share_above(name: str, graph: OpGraph) -> float:
+    """The share that the masks on the way to a tensor of scores leave. It is noted for each tensor on that way, which
+    many softmaxes may have in common."""
+    known: dict[str | None, float] = graph.cache.setdefault("share_above", {None: 1.0})
+    way: list[tuple[str, float]] = []
+    while name not in known and (before := graph.producer.get(name)) is not None:
+        way.append((name, before.unmasked))
         name = _passed(before, name, graph)
-        if name is None:
-            break
+    share = known.get(name, 1.0)
+    for at, own in reversed(way):
+        share = known[at] = min(share, own)
     return share
 
 

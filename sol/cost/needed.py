@@ -10,7 +10,6 @@ algebra across operations (`sol.algebra`) are not considered.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from functools import lru_cache
 from itertools import combinations
 from math import prod
 from typing import Any
@@ -18,10 +17,11 @@ from typing import Any
 from sol.cost.cost import Cost
 from sol.cost.masks import is_mask, probability_share
 from sol.cost.op_table import SUBSETS, VIEWS
+from sol.cost.windows import Window
 from sol.graph import Op, OpGraph, Tensor
 
 _TRIANGLES, _DIAGONALS = ("tril", "triu"), ("diag", "diag_embed")
-_LONGEST_EINSUM = 8  # factors; the orders of longer ones are not searched
+LONGEST_EINSUM = 8  # factors; the orders of longer ones are not searched
 
 # ---- windows: convolutions and pools --------------------------------------------------------------------------
 
@@ -33,34 +33,6 @@ def _each(value: Any, dims: int, default: int) -> list[int]:
     if isinstance(value, int):
         return [value] * dims
     return [int(v) for v in value] if len(value) == dims else [int(value[0])] * dims
-
-
-def _taps(steps: int, size: int, kernel: int, stride: int, padding: int, dilation: int) -> list[tuple[int, int, int]]:
-    """Return (first, count, place) for each tap t along one axis: `count` steps o, beginning with `first`, have
-    0 <= o * stride - padding + t * dilation < size, and step `first` reads element `place`."""
-    taps = []
-    for t in range(kernel):
-        shift = t * dilation - padding
-        first, last = max(0, -(shift // stride)), min(steps - 1, (size - 1 - shift) // stride)
-        if last >= first:
-            taps.append((first, last - first + 1, first * stride + shift))
-    return taps
-
-
-@lru_cache(maxsize=4096)
-def _valid(steps: int, size: int, kernel: int, stride: int, padding: int, dilation: int) -> tuple[int, int]:
-    """Count, along one axis, the pairs of a step and a tap inside the input, and the distinct elements they read."""
-    taps = _taps(steps, size, kernel, stride, padding, dilation)
-    runs: dict[int, list[tuple[int, int]]] = {}  # places of one remainder modulo the stride form runs
-    for _, count, place in taps:
-        runs.setdefault(place % stride, []).append((place // stride, place // stride + count))
-    places = 0
-    for intervals in runs.values():
-        end = None
-        for low, high in sorted(intervals):
-            places += max(0, high - (low if end is None else max(low, end)))
-            end = high if end is None else max(end, high)
-    return sum(count for _, count, _ in taps), places
 
 
 def _windows(x: Sequence[int], out: Sequence[int], kernel: Sequence[int], attrs: Mapping[str, Any], back: bool):
@@ -75,12 +47,8 @@ def _windows(x: Sequence[int], out: Sequence[int], kernel: Sequence[int], attrs:
     padding = _each(padding, dims, 0)
     for i in range(dims):
         steps, size = (x[i], out[i]) if back else (out[i], x[i])
-        if back:  # the steps are the elements of x
-            taps = _taps(steps, size, kernel[i], stride[i], padding[i], dilation[i])
-            low, high = min((t[0] for t in taps), default=0), max((t[0] + t[1] for t in taps), default=0)
-            yield sum(t[1] for t in taps), high - low
-        else:
-            yield _valid(steps, size, kernel[i], stride[i], padding[i], dilation[i])
+        window = Window(steps, size, kernel[i], stride[i], padding[i], dilation[i])
+        yield window.pairs(), window.reach() if back else window.places()  # with `back`, the steps are elements of x
 
 
 def convolution(op: Op, x: Tensor, weight: Tensor, out: Tensor, transposed: bool) -> tuple[float, int]:
@@ -113,9 +81,9 @@ def contraction(terms: Sequence[frozenset[str]], out: frozenset[str], size: Mapp
     """Matrix FLOPs of an einsum that is contracted pair by pair in the cheapest order.
 
     A pair that sums over an index costs 2 x the product of the sizes of all its indices, any other pair nothing.
-    Indices of one factor alone are summed beforehand. Return infinity for more than `_LONGEST_EINSUM` factors.
+    Indices of one factor alone are summed beforehand. Return infinity for more than `LONGEST_EINSUM` factors.
     """
-    if len(terms) > _LONGEST_EINSUM:
+    if len(terms) > LONGEST_EINSUM:
         return float("inf")
     factors = frozenset(range(len(terms)))
 
@@ -185,14 +153,15 @@ def shares(graph: OpGraph, costs: Mapping[str, Cost]) -> dict[str, float]:
         kind = costs[op.name].kind
         outs = [graph.tensors[n] for n in op.outputs]
         of_outs = max((need.get(n, 0.0) for n in op.outputs), default=0.0)
+        own = f"{op.op} {op.attrs}" if op.op in _TRIANGLES or op.op in SUBSETS else ""
         for name in dict.fromkeys(op.inputs):
             t = graph.tensors[name]
             take, part = 1.0, ""
             if op.op in _TRIANGLES and t.elements:
-                take, part = min(of_outs, triangle_elements(op, t) / t.elements), f"{op.op} {op.attrs}"
+                take, part = min(of_outs, triangle_elements(op, t) / t.elements), own
             elif op.op in SUBSETS and t.elements:
                 elements = sum(need.get(o.name, 0.0) * o.elements for o in outs)
-                take, part = elements / t.elements, f"{op.op} {op.attrs}"
+                take, part = elements / t.elements, own
             elif (kind == "pointwise" or op.op in VIEWS) and outs and outs[0].elements == t.elements:
                 take = of_outs if is_mask(op, name, graph) else min(of_outs, op.unmasked)
             if part and part in parts.setdefault(name, set()):

@@ -128,11 +128,12 @@ def parts(graph: OpGraph, costs: Mapping[str, Cost]) -> tuple[dict[str, Part], d
     for op in reversed(graph.live):
         outs = [graph.tensors[n] for n in op.outputs]
         kind, repeated = costs[op.name].kind, len(set(op.inputs)) < len(op.inputs)
+        sliced = f"{op.op} {op.attrs}" if kind == "view" and op.op in SUBSETS else ""
         for place, name in enumerate(op.inputs):
             t = graph.tensors[name]
             before = needed.get(name, NOTHING)
-            if kind == "view" and op.op in SUBSETS:
-                part, key = _sliced(op, t, outs, needed), (name, f"{op.op} {op.attrs}")
+            if sliced:
+                part, key = _sliced(op, t, outs, needed), (name, sliced)
                 needed[name] = before | part if key in counted else before + part
                 counted[key] = part
             else:

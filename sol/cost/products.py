@@ -6,14 +6,17 @@ those of `sol.cost.ops`.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable
+from itertools import accumulate
 from math import prod
 
 from sol.cost.cost import Work
-from sol.cost.needed import contraction
+from sol.cost.needed import LONGEST_EINSUM, contraction
 
 Rule = Callable[[Work], tuple[str, float, float, float]]  # kind, matrix, vector, special
 RULES: dict[str, Rule] = {}
+_LONGEST_CHAIN = 100  # products of matrices whose order is searched, in steps that grow with the third power
 
 
 def rule(*names: str) -> Callable[[Rule], Rule]:
@@ -44,9 +47,25 @@ def _chain(w: Work):
         *(s[0] if len(s) > 1 or i else 1 for i, s in enumerate(shapes)),
         shapes[-1][1] if len(shapes[-1]) > 1 else 1,
     ]
+    if len(shapes) > LONGEST_EINSUM:
+        return "matrix", _ordered(dims), 0, 0
     terms = [frozenset((str(i), str(i + 1))) for i in range(len(shapes))]
     out = frozenset(("0", str(len(shapes))))
     return "matrix", contraction(terms, out, {str(i): d for i, d in enumerate(dims)}), 0, 0
+
+
+def _ordered(dims: list[int]) -> float:
+    """The FLOPs of a long chain of products in its cheapest order, for factor i of dims[i] x dims[i + 1]. Beyond
+    `_LONGEST_CHAIN` factors the least that any order takes: each inner axis is summed once."""
+    count = len(dims) - 1
+    if count > _LONGEST_CHAIN:
+        return 2.0 * dims[0] * dims[-1] * min(dims[1:-1])
+    best = {(i, i + 1): 0.0 for i in range(count)}
+    for length in range(2, count + 1):
+        for i in range(count - length + 1):
+            j = i + length
+            best[i, j] = min(best[i, k] + best[k, j] + 2.0 * dims[i] * dims[k] * dims[j] for k in range(i + 1, j))
+    return best[0, count]
 
 
 @rule("_scaled_mm")
@@ -112,16 +131,18 @@ def _einsum(w: Work):
     terms, out, size = known
     matrix = vector = 0.0
     left: list[frozenset[str]] = []
-    for i, term in enumerate(terms):
-        keep = term & out.union(*terms[:i], *terms[i + 1 :])
+    among = Counter(c for term in terms for c in term)
+    for term in terms:
+        keep = frozenset(c for c in term if c in out or among[c] > 1)
         vector += float(prod(size[c] for c in term)) if term - keep else 0.0
         left.append(keep)
     if len(terms) == 1:
         return ("reduction" if vector else "view"), 0, vector, 0
     indices = left[0]
+    later = [*accumulate(reversed(left), frozenset.union, initial=out)][::-1]  # what is read from each factor on
     for i, term in enumerate(left[1:], 1):
         span = indices | term
-        indices = span & out.union(*left[i + 1 :])
+        indices = span & later[i + 1]
         work = float(prod(size[c] for c in span))
         if span - indices:
             matrix += 2 * work

@@ -12,6 +12,7 @@ from math import ceil
 from dsl import ir
 from dsl.printer import word_of
 from dsl.rules.attention import tile
+from sol.cost.windows import floor_sum
 from sol.hardware import Hardware
 from sol.model.prediction import StageTime, stream_ms
 from sol.model.tiles import LAUNCH_MS
@@ -26,21 +27,29 @@ def attention_time(program: ir.Program, stage: ir.Attention, hw: Hardware) -> St
     n, d = _keys(program, stage)
     t = tile(d, e, stage.causal)
     rows = ceil(m / t.queries)
-    steps = [ceil(min(n, (i + 1) * t.queries) / t.keys) if stage.causal else ceil(n / t.keys) for i in range(rows)]
+    steps, most = _steps(rows, n, t.queries if stage.causal else n, t.keys)
     scores = float(t.queries * t.keys)
     step = 2 * scores * (d + e) / (hw.peak(cls) / hw.sms) + EXPONENTIALS * scores / (hw.sfu / hw.sms)
-    waves = max(b * h * sum(steps) / hw.sms, max(steps) * ceil(b * h * rows / hw.sms) * _even(stage))
+    waves = max(b * h * steps / hw.sms, most * ceil(b * h * rows / hw.sms) * _even(stage))
     computed = waves * step * 1e3
     read = float(sum(program.type_of(name).bytes for name in ir.reads(stage)))
     moved = stream_ms(read, float(stage.type.bytes), hw) - LAUNCH_MS
     main = max(computed, moved)
     flops = 2.0 * b * h * (m * (m + 1) / 2 if stage.causal else m * n) * (d + e)
     by = "memory" if moved > computed else "tensor" if 2 * (d + e) / hw.peak(cls) > EXPONENTIALS / hw.sfu else "special"
-    note = f"{b * h * rows:,} tiles of {t.queries} queries, at most {max(steps)} steps of {t.keys} keys"
+    note = f"{b * h * rows:,} tiles of {t.queries} queries, at most {most} steps of {t.keys} keys"
     return StageTime(
         stage.name, word_of(stage), LAUNCH_MS + main, by, {"launch": LAUNCH_MS, "main": main}, flops,
         read + stage.type.bytes, note,
     )  # fmt: skip
+
+
+def _steps(rows: int, n: int, queries: int, keys: int) -> tuple[int, int]:
+    """The steps of all tiles of queries, and the most of one: row i reads min(n, (i + 1) * queries) keys. In closed
+    form, because a graph may have any number of rows."""
+    short = min(rows, n // queries)  # rows that read fewer than n keys, or just n
+    total = floor_sum(short, queries, queries + keys - 1, keys) + (rows - short) * -(-n // keys)
+    return total, -(-min(n, rows * queries) // keys)
 
 
 def _even(stage: ir.Attention) -> float:
