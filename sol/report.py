@@ -7,7 +7,9 @@ traffic in bytes. Predictions are marked; measured times come in by the argument
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+import logging
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
 from math import prod
 from typing import Any
@@ -28,6 +30,8 @@ from sol.levers import levers
 from sol.model.eager import predict_eager
 from sol.model.tiles import LAUNCH_MS
 
+logger = logging.getLogger(__name__)
+
 VERSION = 1
 _UNITS = {
     "matrix": "the matrix units",
@@ -36,6 +40,26 @@ _UNITS = {
     "memory": "the memory",
 }
 _CLASS_NAMES = {"f32": "exact float32", "f64": "float64"}
+
+
+class Garbled(Exception):
+    """A graph that came out of a sandbox is none that the tracer writes, though each of its fields looks like one."""
+
+
+@contextmanager
+def of_a_trace() -> Iterator[None]:
+    """Around work on a traced graph: any error but a HardwareError becomes Garbled, because a module may have written
+    that graph itself. The error is logged, for a graph that the tracer did write."""
+    try:
+        yield
+    except (HardwareError, Garbled):
+        raise
+    except Exception as e:
+        logger.exception("no report of a traced graph")
+        raise Garbled(
+            f"The module's trace is garbled: no report can be made of it ({type(e).__name__}: {str(e)[:200]}). This "
+            "happens if a module writes to file descriptors that it did not open; remove such writes."
+        ) from None
 
 
 @dataclass(frozen=True)

@@ -15,6 +15,7 @@ import json
 import logging
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import nullcontext
 from dataclasses import asdict, replace
 from typing import Any
 
@@ -43,7 +44,7 @@ from sol.bounds import pytorch_class
 from sol.graph import OpGraph
 from sol.hardware import Hardware, HardwareError
 from sol.hardware import load as load_hardware
-from sol.report import report
+from sol.report import Garbled, of_a_trace, report
 
 logger = logging.getLogger(__name__)
 SEARCHING = events.Progress("Searching", "search")  # after PyTorch's baselines, before the script starts
@@ -299,7 +300,11 @@ class _Session:
     def _report(self, graph: OpGraph, hardware: Hardware) -> Events:
         if self.past(events.Reported):
             return
-        limits = report(graph, hardware, asked=self.spec.classes)
+        try:
+            with nullcontext() if self._is_program else of_a_trace():
+                limits = report(graph, hardware, asked=self.spec.classes)
+        except Garbled as e:
+            raise SessionRefused("garbled", str(e)) from None
         bounds = {cls: b["ms"] for cls, b in limits.bounds.items()}
         text, figures = limits.to_json(), json.dumps(asdict(hardware))
         event = events.Reported(events.blob_name(text), bounds, limits.sentence, events.blob_name(figures))

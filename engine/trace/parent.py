@@ -6,19 +6,21 @@ import json
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from math import prod
+from math import isfinite, prod
 from typing import Any
 
 from engine import sandbox
 from engine.devices import SessionRefused
 from engine.sandbox.process import SandboxEnded
 from engine.trace.capture import MAX_OPS
-from sol.graph import DTYPE_BYTES, OpGraph
+from sol.graph import DTYPE_BYTES, Op, OpGraph, Tensor
 
 MAX_SOURCE = 1_000_000  # of a live module as text; what people paste is bounded before
 MAX_DIM = 1 << 40
 MAX_TENSORS = 8 * MAX_OPS  # an operation of the modules in tests/ makes at most 5 (an LSTM), most make one
-MAX_READ = 256 * MAX_OPS  # names that all operations together read; a `cat` reads hundreds
+MAX_READ = 32 * MAX_OPS  # names that all operations together read; a `cat` may read hundreds. PyTorch may cast each.
+MAX_VALUES = MAX_TENSORS  # in the arguments of an operation: the sizes of a split
+MAX_TEXT, MAX_NESTING = 20_000, 8  # of an argument: an einsum's equation, a list of lists
 TIMEOUT = 30.0
 PATIENCE = 5.0  # CPU seconds at full priority; nearly every module takes less
 PRELOAD = ("torch", "engine.trace.warm")
@@ -130,32 +132,16 @@ def _read(answer: dict, seconds: float) -> Traced:
         graph = OpGraph.from_json(json.dumps(ok["graph"]))
         _check_order(graph)
         for t in graph.tensors.values():
-            if not all(isinstance(d, int) and 0 <= d < 1 << 63 for d in t.shape) or len(t.shape) > 16:
-                raise ValueError(f"tensor {t.name} has no valid shape")
-            if any(d >= MAX_DIM for d in t.shape):  # of a meta tensor, or of one that is expanded
-                raise SessionRefused("memory_limit", _too_large(t.name, max(t.shape)))
-            if t.strides and (
-                len(t.strides) != len(t.shape) or not all(isinstance(d, int) and abs(d) < MAX_DIM for d in t.strides)
-            ):
-                raise ValueError(f"tensor {t.name} has strides of another shape")
-            if t.kind not in ("input", "parameter", "buffer", "constant", "intermediate"):
-                raise ValueError(f"tensor {t.name} has an unknown kind")
-            if not (isinstance(t.name, str) and t.name.isidentifier() and isinstance(t.path, str)):
-                raise ValueError("a tensor has no name")
-        if not all(
-            isinstance(op.unmasked, int | float) and 0 < op.unmasked <= 1 and isinstance(op.causal, bool)
-            for op in graph.ops
-        ):
-            raise ValueError("a mask leaves no share of its scores")
-        if not all(isinstance(op.module, str) and f"_{op.module}".isidentifier() for op in graph.ops):
-            raise ValueError("an operation's module has no name")
+            _check_tensor(t)
+        for op in graph.ops:
+            _check_op(op)
         if any(n not in graph.tensors for n in (*graph.inputs, *graph.outputs)) or not graph.outputs:
             raise ValueError("inputs or outputs are missing")
         _check_writes(graph)
         has = {str(k)[:40]: v for k, v in ok["has"].items() if isinstance(v, (str, bool))}
         title = "".join(c for c in str(ok["title"]) if c.isprintable())[:120]
         return Traced(graph, title, has, seconds)
-    except (KeyError, TypeError, ValueError, AttributeError) as e:
+    except (KeyError, TypeError, ValueError, AttributeError, OverflowError, RecursionError) as e:
         raise SessionRefused(
             "garbled",
             f"What came back from the sandbox is no op graph ({str(e)[:200]}). This happens if a module writes to file "
@@ -163,16 +149,72 @@ def _read(answer: dict, seconds: float) -> Traced:
         ) from None
 
 
+def _check_tensor(t: Tensor) -> None:
+    if not all(type(d) is int and 0 <= d < 1 << 63 for d in t.shape) or len(t.shape) > 16:
+        raise ValueError(f"tensor {str(t.name)[:80]} has no valid shape")
+    if any(d >= MAX_DIM for d in t.shape):  # of a meta tensor, or of one that is expanded
+        raise SessionRefused("memory_limit", _too_large(t.name, max(t.shape)))
+    if t.elements >= 1 << 63:  # PyTorch counts them in 64 bits
+        raise ValueError(f"tensor {str(t.name)[:80]} has too many elements")
+    if t.strides and (
+        len(t.strides) != len(t.shape) or not all(type(d) is int and abs(d) < MAX_DIM for d in t.strides)
+    ):
+        raise ValueError(f"tensor {str(t.name)[:80]} has strides of another shape")
+    if t.kind not in ("input", "parameter", "buffer", "constant", "intermediate"):
+        raise ValueError(f"tensor {str(t.name)[:80]} has an unknown kind")
+    if not (isinstance(t.name, str) and t.name.isidentifier() and isinstance(t.path, str)):
+        raise ValueError("a tensor has no name")
+
+
+def _check_op(op: Op) -> None:
+    if not op.op.isidentifier() or not op.name.isidentifier() or len(op.op) > 200 or len(op.name) > 1000:
+        raise ValueError("an operation has no name")
+    if not (isinstance(op.unmasked, int | float) and 0 < op.unmasked <= 1 and isinstance(op.causal, bool)):
+        raise ValueError("a mask leaves no share of its scores")
+    if not (isinstance(op.module, str) and f"_{op.module}".isidentifier()):
+        raise ValueError("an operation's module has no name")
+    if op.line is not None and not (type(op.line) is int and 0 < op.line < 1 << 31):
+        raise ValueError(f"operation {op.name[:80]} is on no line")
+    left = MAX_VALUES
+    for name, value in op.attrs.items():
+        if not name.isidentifier() or len(name) > 80:
+            raise ValueError(f"operation {op.name[:80]} has an argument without a name")
+        left -= _values(value, left)
+        if left < 0:
+            raise ValueError(f"operation {op.name[:80]} has arguments that the tracer does not write")
+
+
+def _values(value: Any, most: int, nesting: int = 0) -> int:
+    """The number of values in an argument as `Capture` writes it; more than `most` if it holds something else."""
+    if value is None or isinstance(value, bool):
+        return 1
+    if isinstance(value, int):
+        return 1 if abs(value) < 1 << 64 else most + 1
+    if isinstance(value, float):
+        return 1 if isfinite(value) else most + 1
+    if isinstance(value, str):
+        return 1 if len(value) <= MAX_TEXT else most + 1
+    if not isinstance(value, list) or nesting >= MAX_NESTING or len(value) > most:
+        return most + 1
+    return 1 + sum(_values(v, most, nesting + 1) for v in value)
+
+
 def _check_order(graph: OpGraph) -> None:
     """Raise ValueError for a graph that the tracer does not write: too large, or an operation that reads what it, a
     later one or none makes. Such a circle would never end where the engine follows a tensor to its origin."""
-    reads = sum(len(op.inputs) for op in graph.ops)
+    reads = sum(len(op.inputs) * max(1, len(op.outputs)) for op in graph.ops)  # a cost looks at each pair of them
     if len(graph.ops) > MAX_OPS or len(graph.tensors) > MAX_TENSORS or reads > MAX_READ:
         raise ValueError(f"it has {len(graph.ops)} operations on {len(graph.tensors)} tensors")
+    if max(len(graph.inputs), len(graph.outputs)) > MAX_TENSORS:
+        raise ValueError(f"it has {len(graph.inputs)} inputs and {len(graph.outputs)} outputs")
     known = {t.name for t in graph.tensors.values() if t.kind != "intermediate"}
+    names: set[str] = set()
     for op in graph.ops:
         if not isinstance(op.op, str) or not isinstance(op.name, str) or not isinstance(op.attrs, dict):
             raise ValueError("an operation has no name")
+        if op.name in names:  # costs are known by it
+            raise ValueError(f"two operations have the name {op.name[:80]}")
+        names.add(op.name)
         if not known.issuperset(op.inputs):
             raise ValueError(f"operation {op.name[:80]} reads a tensor before it is made")
         if not known.isdisjoint(op.outputs):

@@ -10,6 +10,7 @@ from __future__ import annotations
 import functools
 import hashlib
 import json
+from math import isfinite
 from typing import Any
 
 from django.db.models import Q
@@ -22,7 +23,7 @@ from sol.bounds import bounds, legal_classes
 from sol.figures import of_report
 from sol.graph import OpGraph
 from sol.hardware import Hardware, HardwareError, available, load
-from sol.report import report
+from sol.report import Garbled, of_a_trace, report
 
 KIND = "module"
 AT_ONCE = 2  # modules that an engine traces beside its sessions
@@ -60,7 +61,11 @@ def look(row: Description, gpu: str, classes: tuple[str, ...]) -> dict[str, Any]
             "line": answer.get("line"),
             "code": answer.get("code", ""),
         }
-    priced = _priced(answer["graph"], gpu, classes)
+    try:
+        with of_a_trace():
+            priced = _priced(answer["graph"], gpu, classes)
+    except Garbled as e:
+        return {"state": "failed", "code": "garbled", "error": str(e)}
     return {"state": "done", "title": answer["title"], "seconds": answer["seconds"], **priced}
 
 
@@ -82,9 +87,10 @@ def _priced(text: str, gpu: str, classes: tuple[str, ...]) -> dict[str, Any]:
 
 def _limit(cls: str, priced: dict[str, Any]) -> dict[str, Any]:
     bound, theirs = priced["bounds"][cls], priced["baselines"].get(cls)
+    gap = theirs["gap"] if theirs and isfinite(theirs["gap"]) else None  # to a limit of 0 it is infinite: no JSON
     return {
         "cls": cls, "ms": bound["ms"], "bound_by": bound["bound_by"],
-        "pytorch_ms": theirs["ms"] if theirs else None, "gap": theirs["gap"] if theirs else None,
+        "pytorch_ms": theirs["ms"] if theirs else None, "gap": gap,
     }  # fmt: skip
 
 

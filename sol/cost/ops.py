@@ -42,6 +42,9 @@ from sol.graph import DTYPE_BYTES, Op, Tensor
 # Real operations in one complex operation, where they are not the two of an addition.
 _COMPLEX = {"mul": 6.0, "div": 11.0, "reciprocal": 7.0, "addcmul": 8.0, "square": 6.0, "abs": 3.0}
 
+# What a rule raises for arguments that it does not expect: an overload with others, or a graph that a module forged.
+_UNEXPECTED = (IndexError, TypeError, ValueError, KeyError, AttributeError, ZeroDivisionError, OverflowError)
+
 
 def _priced(name: str, w: Work) -> tuple[str, float, float, float]:
     out = float(w.outs[0].elements) if w.outs else 0.0
@@ -130,7 +133,7 @@ def cost(op: Op, tensors: Mapping[str, Tensor]) -> Cost:
     try:
         kind, matrix, vector, special = _priced(name, w)
         needed = _needed(name, w, matrix)
-    except (IndexError, TypeError, ValueError, KeyError, ZeroDivisionError):  # arguments that the rule does not expect
+    except _UNEXPECTED:
         kind, matrix, vector, special, needed = "bytes", 0.0, 0.0, 0.0, None
     if kind in ("view", "none"):
         return Cost(kind)
@@ -162,7 +165,7 @@ def touched(op: Op, tensor: Tensor, tensors: Mapping[str, Tensor]) -> int:
     """The least number of elements of an input that the op has to read: a gather or a slice reads a part."""
     try:
         return min(tensor.elements, _touched(op, tensor, tensors))
-    except (IndexError, TypeError, ValueError, ZeroDivisionError):  # an overload with other arguments
+    except _UNEXPECTED:
         return tensor.elements
 
 

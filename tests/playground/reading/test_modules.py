@@ -12,6 +12,7 @@ from playground.live import desk
 from playground.live.desk import Desk
 from playground.models import Description, Engine
 from playground.reading import modules
+from sol.graph import Op, OpGraph, Tensor
 from sol.hardware import HardwareError, load
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -122,3 +123,23 @@ def test_a_description_is_no_module_and_a_module_no_description():
     assert client.get(f"/api/limits/{words.id}").status_code == 404
     assert client.get(f"/api/words/model/{ask(client)['id']}").status_code == 404
     assert json.loads(client.post("/api/limits", {"text": " "}, content_type="application/json").content)["fix"]
+
+
+def test_a_graph_that_no_tracer_wrote_is_refused_and_the_page_is_told(engine):
+    forged = json.loads(graph().to_json())
+    for op in forged["ops"]:
+        op["inputs"] = []
+    engine({"graph": json.dumps(forged), "title": "", "seconds": 0.1})
+    client = Client()
+    answer = read(ask(client), client)
+    assert (answer["state"], answer["code"]) == ("failed", "garbled")
+    assert "The module's trace is garbled" in answer["error"]
+
+
+def test_a_module_that_only_takes_views_has_no_gap(engine):
+    x, y = Tensor("x", (8, 8), "f32", "input"), Tensor("y", (64,), "f32", "intermediate")
+    views = OpGraph({"x": x, "y": y}, (Op("y", "view", ("x",), ("y",), {"size": [64]}),), ("x",), ("y",))
+    engine({"graph": views.to_json(), "title": "", "seconds": 0.1})
+    client = Client()
+    answer = read(ask(client), client)
+    assert answer["state"] == "done" and {limit["gap"] for limit in answer["limits"]} == {None}
