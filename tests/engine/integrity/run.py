@@ -27,7 +27,8 @@ ON_GPU = 7  # verifiers on the GPU at once: each holds three CUDA contexts
 def outcome(animal: zoo.Animal, report) -> dict:
     """One row: expected, seen, and with what is not as expected also the evidence."""
     caught = not report.accepted and not animal.missing(report.codes)
-    ok = caught if animal.expect else report.accepted and report.verdict == animal.verdict  # an unseen cheat, too
+    as_expected = report.accepted != animal.undecided and report.verdict == animal.verdict  # an unseen cheat, too
+    ok = caught if animal.expect else as_expected
     return {
         "where": animal.path.parent.name, "name": animal.path.name, "family": animal.family, "ok": ok,
         "verdict": report.verdict, "class": report.cls, "expect": sorted(animal.expect) or [animal.verdict],

@@ -46,6 +46,9 @@ def cheats(text: str) -> set[str]:
         "from multiprocessing.pool import ThreadPool\nwith ThreadPool(2) as pool:\n    pool.map(print, [1])\n",
         "import concurrent.futures\nwith concurrent.futures.ThreadPoolExecutor() as pool:\n    pass\n",
         "class A:\n    def __init__(self):\n        self.kind = 'float16'\n        getattr(torch, self.kind)\n",
+        "import signal\nsignal.signal(signal.SIGPIPE, signal.SIG_DFL)\n",
+        "import asyncio\nasync def f():\n    await asyncio.sleep(0)\nasyncio.run(f())\n",
+        "math = __import__('math')\nmath.floor(1.5)\n",
         "bad = set()\ndef build():\n    try:\n        open('x')\n    except OSError:\n        bad.add(1)\nbuild()\n",
     ],
 )
@@ -74,6 +77,20 @@ def test_what_is_innocent_is_not_accused(text):
         (SEEDED.replace("prepare", "get_init_inputs"), "seeded"),
         (SEEDED.replace("prepare", "get_inputs") + "x = get_inputs()\n", "seeded"),
         ("p = multiprocessing.Process(target=print)\n", "threads"),
+        ("mp = __import__('multiprocessing')\n", "threads"),
+        ("import asyncio\nloop = asyncio.new_event_loop()\n", "threads"),
+        ("import importlib\nimportlib.import_module('engine.sandbox')\n", "harness_access"),
+        ("__import__('eng' + 'ine')\n", "hidden_code"),
+        ("__import__('torch').matmul = print\n", "patched_module"),
+        ("__import__('pickle').loads(b'')\n", "hidden_code"),
+        ("import signal\nsignal.signal(signal.SIGALRM, print)\n", "harness_access"),
+        ("globals()['__builtins__']['eval']\n", "harness_access"),
+        ("own = dict(globals())\nown.get('__loader__')\n", "harness_access"),
+        ("globals()['__' + 'builtins__']\n", "harness_access"),
+        ("for name in ('kernel', '__builtins__'):\n    globals()[name]\n", "harness_access"),
+        ("vars(time)['sleep'] = print\n", "harness_access"),
+        ("vars(torch).update(matmul=print)\n", "harness_access"),
+        ("import time as t\nclock = vars(t)\nclock['sleep'] = print\n", "harness_access"),
         ("from multiprocessing import Pool\n", "threads"),
         ("sys.stdout.write('{}')\n", "harness_access"),
         ("fd = 5\nos.write(fd, b'x')\n", "harness_access"),
@@ -107,6 +124,35 @@ def test_what_is_innocent_is_not_accused(text):
 )
 def test_what_only_looks_innocent_is_accused(text, code):
     assert code in cheats(text)
+
+
+@pytest.mark.parametrize(
+    ("text", "plain"),
+    [
+        ("T = globals()['T']\n", True),
+        ("T = globals().get('_T', 2)\n", True),
+        ("T = {k: v for k, v in globals().items() if k.isupper()}\n", True),
+        ("own = dict(globals())\nT = own['T']\n", True),
+        ("for name in ('a', 'b'):\n    globals()[name] = 1\n", True),
+        ("print('a' in globals(), sorted(globals()), '{T}'.format(**dict(globals())))\n", True),
+        ("n = 1\nf = globals()[f'launch_{n}']\n", True),
+        ("from types import SimpleNamespace as S\nT = vars(S(tile=64))['tile']\n", True),
+        ("class A:\n    b = 1\na = A()\nT = vars(A)['b'] + vars(a).get('c', 0)\n", True),
+        ("class A:\n    def f(self):\n        return vars(self)['x']\n", True),
+        ("def f(name):\n    return globals()[name]\nf('a')\n", False),
+        ("globals()[''.join(['a'])]\n", False),
+        ("n = 1\nglobals()['_' + str(n)]\n", False),
+        ("def f():\n    globals()['a'] = 1\nf()\n", False),
+        ("names = globals()\nprint(names[sys.argv[0]])\n", False),
+        ("def f(x):\n    return vars(x)['y']\nf(1)\n", False),
+        ("vars(time)['sleep']\n", False),
+        ("class A:\n    def __new__(cls):\n        return time\nvars(A())\n", False),
+        ("f = [globals]\nweakref.ref(globals())\n", False),
+    ],
+)
+def test_a_table_of_ones_own_names_is_no_trick(text, plain):
+    findings, _ = static_python.check(KERNEL + text)
+    assert {f.code for f in findings} == (set() if plain else {"inconclusive"}), findings
 
 
 KEPT = "def kernel(x):\n    plan = torch.load\n    {}\n    return launch(x)\nSTORE, NOTHING = {{}}, 0\n"

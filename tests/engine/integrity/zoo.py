@@ -4,7 +4,7 @@
 # class: f32        the precision class that it declares (default f32)
 # expect: CODE ...  a cheat: findings that must be among those reported; CODE|CODE: at least one of them, for a trick
 #                   that fresh inputs show in one way or another
-# verdict: WORDS    an honest file: the verdict, where it is not `clean`
+# verdict: WORDS    an honest file: the verdict, where it is not `clean`; `unverified`: what it does cannot be told
 # family: WORDS     a row of the table in engine/evaluate/integrity/README.md
 # unseen: WORDS     a cheat that no round shows, with the reason; `verdict` is then what the rounds say of it
 """
@@ -31,6 +31,11 @@ class Animal:
     def missing(self, codes: Collection[str]) -> list[str]:
         """What is expected and not among the reported codes."""
         return sorted(expected for expected in self.expect if not set(expected.split("|")) & set(codes))
+
+    @property
+    def undecided(self) -> bool:
+        """An honest file that is neither accused nor accepted."""
+        return self.verdict == "unverified"
 
     @property
     def text(self) -> str:

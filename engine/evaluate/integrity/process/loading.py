@@ -163,9 +163,50 @@ def private_maps() -> None:
     mmap.mmap = Map
 
 
+class _PipeEnd:
+    """One end of a pipe, with those methods of a socket that a loop of asyncio wakes itself by."""
+
+    def __init__(self, descriptor: int):
+        self._descriptor = descriptor
+
+    def fileno(self) -> int:
+        return self._descriptor
+
+    def setblocking(self, flag: bool) -> None:
+        os.set_blocking(self._descriptor, flag)
+
+    def recv(self, size: int) -> bytes:
+        return os.read(self._descriptor, size)
+
+    def send(self, data: bytes) -> int:
+        return os.write(self._descriptor, data)
+
+    def close(self) -> None:
+        descriptor, self._descriptor = self._descriptor, -1
+        if descriptor >= 0:
+            os.close(descriptor)
+
+
+def loops_without_sockets(source: str) -> None:
+    """Let loops of asyncio wake themselves by a pipe: the sandbox refuses the pair of sockets that they would take."""
+    if "asyncio" not in source:
+        return  # loading it takes a while
+    from asyncio import selector_events
+
+    def make_self_pipe(self: Any) -> None:
+        self._ssock, self._csock = map(_PipeEnd, os.pipe())
+        self._ssock.setblocking(False)
+        self._csock.setblocking(False)
+        self._internal_fds += 1
+        self._add_reader(self._ssock.fileno(), self._read_from_self)
+
+    selector_events.BaseSelectorEventLoop._make_self_pipe = make_self_pipe
+
+
 def load_python(source: str, init: list | None, device: str, name: str = "") -> Loaded:
     """Execute the text and build its entry: `name`, or a usual one. Raises Bad, and whatever the text raises."""
     private_maps()
+    loops_without_sockets(source)
     source = source.replace("\r\n", "\n")
     linecache.cache[PASTED] = (len(source), None, source.splitlines(keepends=True), PASTED)
     with open(PASTED, "w") as f:  # in the sandbox's scratch folder, because Triton reads its kernels' text from a file

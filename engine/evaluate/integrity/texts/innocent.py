@@ -38,6 +38,8 @@ _SEEDS = {
     "numpy.random.seed",
 }
 _DTYPES = re.compile(r"b?float(16|32|64)?|half|double|bfloat16|float8_\w+|u?int(8|16|32|64)?|bool|complex(64|128)")
+_NO_HANDLERS = {"signal.SIG_DFL", "signal.SIG_IGN"}
+_LOOPS = ("asyncio.new_event_loop", "asyncio.get_event_loop", "asyncio.create_subprocess", "asyncio.subprocess")
 _STREAM_METHODS = {"flush", "isatty", "reconfigure"}
 # With these a text may call functions that it does not name.
 _LOOKS_UP = {
@@ -149,12 +151,15 @@ class Innocent:
         first = node.args[0] if node.args else None
         innocent = name in _COUNTS or name == "atexit.register"  # nobody waits for what a process does at its end
         innocent |= name in _ON_DESCRIPTORS and isinstance(first, ast.Name) and self._opened(first.id)
-        innocent |= name == "weakref.finalize" and self._own_object(first)
+        innocent |= name == "weakref.finalize" and self.own_object(first)
         innocent |= (
             name == "faulthandler.enable" and not node.args and {k.arg for k in node.keywords} <= {"all_threads"}
         )
         innocent |= name == "mmap.mmap" and first is not None and ast.unparse(first) == "-1"  # memory, no file
         innocent |= name in ("os.listdir", "os.scandir") and self._own_folder(first)
+        innocent |= name == "signal.signal" and self.source.dotted((node.args[1:2] or [None])[0]) in _NO_HANDLERS
+        # A loop of asyncio.run ends with the call, and with it all that works in it.
+        innocent |= name.startswith("asyncio.") and not name.startswith(_LOOPS)
         innocent |= name in _SEEDS and self._at_the_top(node)
         innocent |= name == "torch.set_default_dtype" and self.source.dotted(first) == "torch.float32"  # what it is
         if innocent:
@@ -165,7 +170,7 @@ class Innocent:
             # of the program that it starts
             yield from (e for command in lists for e in command.elts if constant(e) == "/dev/stdin")
         elif isinstance(node.func, ast.Name) and node.func.id == "getattr":
-            if len(node.args) > 1 and (self._plain_words(node, node.args[1]) or self._names_a_dtype(node)):
+            if len(node.args) > 1 and (self._plain_words(node.args[1]) or self._names_a_dtype(node)):
                 yield node
         elif isinstance(node.func, ast.Name) and node.func.id == "print":
             streams = [k.value for k in node.keywords if k.arg == "file"]
@@ -185,7 +190,7 @@ class Innocent:
         elif name == "sys.modules" and isinstance(around, ast.Compare):
             if all(isinstance(op, (ast.In, ast.NotIn)) for op in around.ops):
                 yield node
-        elif node.attr == "__dict__" and self._own_object(node.value):
+        elif node.attr == "__dict__" and self.own_object(node.value):
             yield node
 
     @staticmethod
@@ -249,7 +254,7 @@ class Innocent:
             isinstance(v, ast.Call) and self.source.dotted(v.func) in _OWN_FILES for v in values
         )
 
-    def _own_object(self, node: ast.AST | None) -> bool:
+    def own_object(self, node: ast.AST | None) -> bool:
         """Whether this is the first parameter of a method of a class of this text, which is not given another value."""
         if not isinstance(node, ast.Name) or node.id in self._values:
             return False
@@ -262,20 +267,36 @@ class Innocent:
                 return in_class and names[:1] == [node.id] and not at.decorator_list
         return False
 
-    def _plain_words(self, call: ast.Call, node: ast.AST) -> bool:
+    def _plain_words(self, node: ast.AST) -> bool:
         """Whether a name is one of some words that stand in the text, as in `for name in ("float16", "float32")`."""
-        if not isinstance(node, ast.Name) or len(self._values.get(node.id, ())) != 1:
+        if not isinstance(node, ast.Name) or len(self.values(node.id)) != 1 or self.values(node.id)[0] is not None:
             return False
-        at = call
-        while at in self.source.parent:
-            at = self.source.parent[at]
-            for loop in [at] if isinstance(at, ast.For) else getattr(at, "generators", []):
-                if isinstance(loop.target, ast.Name) and loop.target.id == node.id:
-                    words = [constant(e) for e in getattr(loop.iter, "elts", ())]
-                    return bool(words) and all(isinstance(w, str) and not w.startswith("_") for w in words)
-        return False
+        return bool(words := self.words(node)) and not any(w.startswith("_") for w in words)
 
     # ---- what names hold ----
+
+    def values(self, name: str) -> list[ast.AST | None]:
+        """What is assigned to a name anywhere; None for what cannot be told."""
+        return self._values.get(name, [])
+
+    def mentions(self, name: str) -> list[ast.Name]:
+        return self._mentions.get(name, [])
+
+    def words(self, node: ast.Name) -> list[str]:
+        """The texts that a name may stand for, if it is given nothing but texts; else none."""
+        for loop in self._loops(node):
+            if isinstance(loop.target, ast.Name) and loop.target.id == node.id and len(self.values(node.id)) == 1:
+                values = list(getattr(loop.iter, "elts", ()))
+                break
+        else:
+            values = self.values(node.id)
+        texts = [constant(v) if v is not None else None for v in values]
+        return texts if all(isinstance(t, str) for t in texts) else []
+
+    def _loops(self, node: ast.AST) -> Iterator[ast.For | ast.comprehension]:
+        while node in self.source.parent:
+            node = self.source.parent[node]
+            yield from [node] if isinstance(node, ast.For) else getattr(node, "generators", [])
 
     def _note_values(self, node: ast.AST) -> None:
         """Note what a node assigns to names and to attributes of self; None for what cannot be told."""

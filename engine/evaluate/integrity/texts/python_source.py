@@ -24,6 +24,10 @@ class PythonSource:
             elif isinstance(node, ast.ImportFrom) and node.module:
                 for a in node.names:
                     self.names[a.asname or a.name] = f"{node.module}.{a.name}"
+            elif isinstance(node, ast.Assign) and (module := imported_by_call(node.value)):
+                for t in node.targets:
+                    if isinstance(t, ast.Name):
+                        self.names.setdefault(t.id, module)
 
     def dotted(self, node: ast.AST | None) -> str:
         """The dotted name of an expression by its import ("" if its root is not imported)."""
@@ -31,6 +35,8 @@ class PythonSource:
         while isinstance(node, ast.Attribute):
             parts.append(node.attr)
             node = node.value
+        if module := imported_by_call(node):
+            return ".".join([module, *reversed(parts)])
         if isinstance(node, ast.Name) and node.id in self.names:
             return ".".join([self.names[node.id], *reversed(parts)])
         if isinstance(node, ast.Name) and not parts and node.id in ("exec", "eval", "compile", "__import__", "open"):
@@ -45,6 +51,16 @@ class PythonSource:
             if isinstance(node, (ast.FunctionDef, ast.ClassDef)):
                 around.append(node.name)
         return around
+
+
+def imported_by_call(node: ast.AST | None) -> str:
+    """The module that `__import__("math")` or `importlib.import_module("math")` gives; "" for anything else."""
+    if not isinstance(node, ast.Call) or not node.args or not isinstance(name := constant(node.args[0]), str):
+        return ""
+    called = ast.unparse(node.func) if isinstance(node.func, (ast.Name, ast.Attribute)) else ""
+    if called in ("__import__", "builtins.__import__"):  # of `a.b` it gives `a`, unless names are asked for
+        return name if len(node.args) > 3 or node.keywords else name.partition(".")[0]
+    return name if called in ("importlib.import_module", "import_module") and len(node.args) == 1 else ""
 
 
 def constant(node: ast.AST) -> object:

@@ -17,7 +17,8 @@ from dataclasses import dataclass, field
 from engine.evaluate.integrity.findings import NOTE, Finding
 from engine.evaluate.integrity.texts import kept_results, names, static_cuda
 from engine.evaluate.integrity.texts.innocent import Innocent, short_name
-from engine.evaluate.integrity.texts.python_source import PythonSource, constant
+from engine.evaluate.integrity.texts.own_names import WAYS_OUT, Looked
+from engine.evaluate.integrity.texts.python_source import PythonSource, constant, imported_by_call
 from engine.session.kernel_text import no_entry
 
 ENTRIES = ("forward", "kernel")
@@ -62,6 +63,7 @@ class _Reader(PythonSource):
         self.cls, self.entry = cls, entry
         self.entries = (*ENTRIES, entry) if entry else ENTRIES
         self.innocent = Innocent(self, (*self.entries, "get_init_inputs"))
+        self.looked = Looked(self, self.innocent)
         self.findings: list[Finding] = []
         self.facts = Facts()
 
@@ -96,6 +98,8 @@ class _Reader(PythonSource):
         last = name.rpartition(".")[2]
         if name in names.HARNESS_CALLS or name.startswith(("faulthandler.", "ctypes.pythonapi", "gc.get_", "atexit.")):
             self.add("harness_access", node, f"{name}()")
+        elif module := imported_by_call(node):
+            self._imports_a_module(node, module)
         elif name in names.HIDDEN and not (name.endswith("compile") and name != "builtins.compile"):
             self.add("hidden_code", node, f"{last}()")
         elif name in names.THREADS or name.startswith(
@@ -127,9 +131,9 @@ class _Reader(PythonSource):
         elif plain == "getattr" and len(node.args) > 1 and self._module(node.args[0]):
             if not isinstance(node.args[1], ast.Constant):
                 self.add("hidden_code", node, f"a name made at run time: {ast.unparse(node)[:80]}")
-        elif plain in ("globals", "locals", "vars") and plain not in self.functions:
-            if (plain == "globals" or node.args) and not self._reads_its_own(node):
-                self.add("harness_access", node, f"{plain}()")
+        elif plain in ("globals", "vars") and plain not in self.functions:
+            if (plain == "globals" or node.args) and (judgement := self.looked.judge(node)):
+                self.add(judgement[0], node, judgement[1])
         elif name == "importlib.import_module" and not (node.args and isinstance(node.args[0], ast.Constant)):
             self.add("hidden_code", node, ast.unparse(node)[:80])
 
@@ -151,25 +155,6 @@ class _Reader(PythonSource):
         )  # fmt: skip
         return name == "threading.Thread" and any(joins)
 
-    def _reads_its_own(self, node: ast.Call) -> bool:
-        """Whether globals() is only looked up by a plain name, or vars() is of a class of this file."""
-        if node.args:
-            of = node.args[0]
-            return isinstance(of, ast.Name) and any(
-                isinstance(c, ast.ClassDef) and c.name == of.id and not c.bases for c in self.tree.body
-            )
-        parent = self.parent.get(node)
-        if isinstance(parent, ast.Attribute) and parent.attr == "get":
-            call = self.parent.get(parent)
-            keys = call.args[:1] if isinstance(call, ast.Call) else []
-        elif isinstance(parent, ast.Subscript) and parent.value is node and isinstance(parent.ctx, ast.Load):
-            keys = [parent.slice]
-        else:
-            return False
-        words = [c.value for key in keys for c in ast.walk(key) if isinstance(c, ast.Constant)]
-        names = [w for w in words if isinstance(w, str)]
-        return bool(names) and not any(w.startswith("_") for w in names)
-
     def _module(self, node: ast.AST) -> bool:
         """An imported module, or a shared part of torch (torch.Tensor)."""
         return bool(self.dotted(node))
@@ -178,20 +163,26 @@ class _Reader(PythonSource):
         if isinstance(node, (ast.Import, ast.ImportFrom)):
             modules = [a.name for a in node.names] if isinstance(node, ast.Import) else [node.module or ""]
             for m in modules:
-                if m.split(".")[0] in ("engine", "__main__", "faulthandler", "pytest"):
-                    self.add("harness_access", node, f"import {m}")
-                elif m.split(".")[0] in ("multiprocessing", "_thread") or m == "torch.multiprocessing":
-                    self.add("threads", node, f"import {m}")
+                self._imports_a_module(node, m)
         elif isinstance(node, ast.Attribute):
             if node.attr in names.FRAMES:
                 self.add("harness_access", node, f".{node.attr}")
             name = self.dotted(node)
             if name in names.PROCESS:
                 self.add("harness_access", node, name)
-        elif isinstance(node, ast.Name) and node.id in ("__builtins__", "__loader__", "__spec__"):
+        elif isinstance(node, ast.Name) and node.id in WAYS_OUT:
             self.add("harness_access", node, node.id)
+        elif isinstance(node, ast.Constant) and node.value in WAYS_OUT:  # as the key of some table
+            self.add("harness_access", node, repr(node.value))
         elif isinstance(node, ast.Constant) and str(node.value)[:200].startswith(names.PATHS):
             self.add("harness_access", node, f"the path {str(node.value)[:60]!r}")
+
+    def _imports_a_module(self, node: ast.AST, name: str) -> None:
+        top = name.split(".")[0]
+        if top in ("engine", "__main__", "faulthandler", "pytest"):
+            self.add("harness_access", node, f"import {name}")
+        elif top in ("multiprocessing", "_thread") or name == "torch.multiprocessing":
+            self.add("threads", node, f"import {name}")
 
     def _rule_patches(self, node: ast.AST) -> None:
         if isinstance(node, ast.Assign):

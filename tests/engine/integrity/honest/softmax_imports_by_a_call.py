@@ -1,0 +1,36 @@
+# module: softmax
+# family: hidden code
+# Imports by __import__ and importlib, of names that stand in the text.
+import ctypes
+import importlib
+import subprocess
+
+import torch
+
+SOURCE = r"""
+#include <math.h>
+void softmax(const float* x, float* y, long m, long n) {
+    for (long i = 0; i < m; i++) {
+        float top = -INFINITY, sum = 0;
+        for (long j = 0; j < n; j++) top = fmaxf(top, x[i * n + j]);
+        for (long j = 0; j < n; j++) sum += y[i * n + j] = expf(x[i * n + j] - top);
+        for (long j = 0; j < n; j++) y[i * n + j] /= sum;
+    }
+}
+"""
+command = ["gcc", "-O2", "-shared", "-fPIC", "-x", "c", "-", "-o", "own.so", "-lm"]
+subprocess.run(command, input=SOURCE, text=True, check=True)
+own = ctypes.CDLL("./own.so")
+math = __import__("math")
+string = importlib.import_module("string")
+
+
+def launch(x, y):
+    own.softmax(*(ctypes.c_void_p(t.data_ptr()) for t in (x, y)), ctypes.c_long(x.shape[0]), ctypes.c_long(x.shape[1]))
+
+
+def kernel(x):
+    y = torch.empty_like(x)
+    assert math.prod(x.shape) == x.numel() and string.digits == "0123456789"
+    launch(x, y)
+    return y
