@@ -19,8 +19,17 @@ MAX_DEPTH = 64
 MAX_DIGITS = 40  # of a number; a 64-bit integer has 19, a float64 at most 24 characters
 PASTED = "module.py"  # the file name of pasted text in tracebacks
 
-# C0 without tab and newline, DEL, C1, the controls of text direction, line separators and lone surrogates.
-_UNPRINTABLE = re.compile("[\0-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
+# C0 without tab and newline, DEL, C1, the controls of text direction, line separators, lone surrogates, and what takes
+# no room: soft hyphens, spaces of no width, word joiners, fillers, variation selectors, tags. Marks of Arabic, Syriac
+# and Kaithi that Unicode calls controls too (U+0600) are seen, and stay.
+_UNPRINTABLE = re.compile(
+    "[\0-\x08\x0b-\x1f\x7f-\x9f\xad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b\u200e\u200f"
+    "\u2028-\u202e\u2060-\u206f\u3164\ud800-\udfff\ufe00-\ufe0f\ufeff\uffa0\ufff0-\ufffb"
+    "\U00013430-\U0001343f\U0001bca0-\U0001bca3\U0001d173-\U0001d17a\U000e0000-\U000e0fff]"
+)
+# Joiners change how letters of scripts from Arabic to Khmer are written, and join emoji. Elsewhere nobody sees them.
+_JOINS = "\u0620-\u10ff\u1200-\u17af\u2600-\u27bf\U0001f000-\U0001faff"
+_LONE_JOINERS = re.compile(f"(?<![{_JOINS}])[\u200c\u200d]|[\u200c\u200d](?![{_JOINS}])")
 
 
 class Garbled(Exception):
@@ -51,8 +60,13 @@ def decode_reply(line: bytes) -> dict:
 
 
 def printable(text: str) -> str:
-    """The text without control characters (except tab and newline), controls of text direction and lone surrogates."""
-    return text if text.isprintable() else _UNPRINTABLE.sub("", text)
+    """The text without control characters (except tab and newline), controls of text direction, lone surrogates, and
+    characters that nobody sees."""
+    if text.isascii():
+        return text if text.isprintable() else _UNPRINTABLE.sub("", text)
+    if "\u200c" in text or "\u200d" in text:
+        text = _LONE_JOINERS.sub("", text)
+    return _UNPRINTABLE.sub("", text)
 
 
 def _object(read: Any, line: bytes) -> dict:

@@ -3,6 +3,7 @@
 import json
 import time
 import tracemalloc
+import unicodedata
 
 import pytest
 
@@ -10,6 +11,7 @@ from engine.sandbox import channel
 from engine.sandbox.traces import Printed
 
 ESC, CSI, OVERRIDE, ISOLATE = "\x1b[2J", "\x9b1m", "\u202e", "\u2066"
+UNSEEN = "\u200b\u2060\U000e0041\ufeff\xad\ufe0f\U000e0100\u3164\u200d\u200c\u034f\ufff9"
 
 
 def line(value):
@@ -18,7 +20,19 @@ def line(value):
 
 @pytest.mark.parametrize(
     "text",
-    [ESC + "x", "x\0", CSI + "x", OVERRIDE + "x", ISOLATE + "x", "\ud800x", "x\udfff", "x\r", "\u2028x", "\x7fx"],
+    [
+        ESC + "x",
+        "x\0",
+        CSI + "x",
+        OVERRIDE + "x",
+        ISOLATE + "x",
+        "\ud800x",
+        "x\udfff",
+        "x\r",
+        "\u2028x",
+        "\x7fx",
+        UNSEEN + "x",
+    ],
 )
 def test_nothing_unprintable_is_left_in_any_string_or_key(text):
     reply = {"error": {text: text, "list": [1, [text, {"deep": text}]]}}
@@ -33,6 +47,33 @@ def test_nothing_unprintable_is_left_in_any_string_or_key(text):
 def test_text_of_all_languages_stays():
     text = "μCUTLASS\n\t日本語 עברית العربية 👩\u200d🔬 é \u00a0"
     assert channel.decode_reply(line({"t": text}))["t"] == text
+
+
+def test_no_character_without_width_is_left():
+    every = [chr(n) for n in range(0x110000) if unicodedata.category(chr(n)) in ("Cf", "Cc", "Cs", "Zl", "Zp")]
+    seen = {c for c in every if channel.printable(f"a{c}z") != "az"}
+    assert {unicodedata.name(c, c) for c in seen - set("\n\t")} == {
+        "ARABIC NUMBER SIGN", "ARABIC SIGN SANAH", "ARABIC FOOTNOTE MARKER", "ARABIC SIGN SAFHA", "ARABIC SIGN SAMVAT",
+        "ARABIC NUMBER MARK ABOVE", "ARABIC END OF AYAH", "SYRIAC ABBREVIATION MARK", "ARABIC POUND MARK ABOVE",
+        "ARABIC PIASTRE MARK ABOVE", "ARABIC DISPUTED END OF AYAH", "KAITHI NUMBER SIGN", "KAITHI NUMBER SIGN ABOVE",
+    }  # fmt: skip
+
+
+def test_joiners_stay_where_letters_need_them():
+    assert (
+        channel.printable("\u0645\u06cc\u200c\u062e\u0648\u0627\u0647\u0645")
+        == "\u0645\u06cc\u200c\u062e\u0648\u0627\u0647\u0645"
+    )
+    assert channel.printable("\u0915\u094d\u200d\u0937") == "\u0915\u094d\u200d\u0937"
+    for text in ("a\u200d\u0915", "\u0915\u200c", "\u200d\u0915", "a\u061c\u200d\u061cz", "\u0915\u200d\u200d\u0915"):
+        assert not {"\u200c", "\u200d"} & set(channel.printable(text)), ascii(text)
+
+
+def test_cleaning_takes_time_linear_in_the_length():
+    for text in ("A" * (10 << 20), "A\n" * (5 << 20), "\u65e5\u200d" * (5 << 20), "\u0915\u200d" * (5 << 20)):
+        start = time.process_time()
+        channel.printable(text)
+        assert time.process_time() - start < 5
 
 
 def test_a_request_is_read_as_it_was_written():
