@@ -12,6 +12,7 @@ import errno
 import os
 import tempfile
 from functools import lru_cache
+from types import ModuleType
 
 # fmt: off
 REFUSED = (
@@ -25,7 +26,10 @@ REFUSED = (
     # memory that no process shows: segments, queues, rings, and pages that a pipe holds (one byte may hold 2 MB)
     "shmget", "shmat", "shmctl", "msgget", "semget", "mq_open", "memfd_secret", "io_setup", "vmsplice",
     "fanotify_init",
+    # lists of rights: 64 kB of the kernel's memory on each file of a tmpfs, which its size does not count
+    "setxattr", "lsetxattr", "fsetxattr", "setxattrat",
 )
+NUMBERS = {"setxattrat": 463}  # of calls that an older libseccomp lacks; the same on x86-64 and ARM
 # Of CPU sandboxes only, because the CUDA driver may use them. Sockets, too, hold memory in buffers.
 REFUSED_ON_CPU = ("memfd_create", "socket", "socketpair")
 # fmt: on
@@ -50,7 +54,7 @@ def program(gpu: bool = False) -> bytes | str:
         f = seccomp.SyscallFilter(defaction=seccomp.ALLOW)
         for name in REFUSED:
             try:
-                f.add_rule(refuse, name)
+                f.add_rule(refuse, _known(seccomp, name))
             except (OSError, ValueError, RuntimeError):
                 continue  # unknown to this libseccomp or this architecture
         # clone: allow threads and forks, refuse new name spaces. The filter cannot read clone3's flags, which are
@@ -73,6 +77,12 @@ def program(gpu: bool = False) -> bytes | str:
             return out.read()
     except (OSError, RuntimeError, ValueError) as e:
         return f"libseccomp refused the filter ({e}); a newer libseccomp2 helps"
+
+
+def _known(seccomp: ModuleType, name: str) -> str | int:
+    """A call by its name, or by its number where libseccomp is older than the call."""
+    unknown = name in NUMBERS and seccomp.resolve_syscall(seccomp.Arch.NATIVE, name) < 0
+    return NUMBERS[name] if unknown else name
 
 
 def descriptor(gpu: bool = False) -> int | None:
