@@ -4,7 +4,8 @@ Where the engine may create a cgroup (engine.sandbox.cgroup), the kernel bounds 
 is counted or refused here in every case:
 
     heap, stacks, private maps   resident bytes from /proc; on a CPU also RLIMIT_DATA, because a process can take
-                                 gigabytes between two looks
+                                 gigabytes between two looks. Mapped areas take memory of the kernel, and each fork
+                                 copies them: those of more than FORKS processes are counted
     files in tmpfs               each mount has a size, and both count as memory; inodes are counted here, because
                                  bubblewrap cannot limit them
     memory without a name        engine.sandbox.seccomp refuses SysV segments, message queues and memfd_secret, and on
@@ -28,6 +29,8 @@ MAX_PROCESSES = 600  # processes and threads of one sandbox, if RLIMIT_NPROC doe
 FORKS = 7  # bubblewrap needs two to four, an honest module one
 MAX_FILES = 50_000  # in its two tmpfs; each takes about a kilobyte of the kernel's memory
 MOUNTS = ("scratch", "dev/shm")
+AREA, LINK = 256, 64  # bytes of the kernel for an area of addresses that is mapped, and for each fork that it came by
+AREAS, SHARE = 0.2, 10  # seconds between two counts of areas, and how many times as long as one took
 DESCRIPTORS = 0.2  # seconds between two looks at open descriptors
 
 
@@ -39,6 +42,7 @@ class Holdings:
         self.pid, self.uid, self.gpu = pid, uid, gpu
         self._mounts: list[int] = []
         self._nameless, self._looked = 0, 0.0
+        self._areas, self._next_count, self._counted_of = 0, 0.0, 0
         self._cgroup: Cgroup | None = None
 
     def enter(self, inner: int, memory_bytes: int) -> None:
@@ -66,13 +70,14 @@ class Holdings:
     def _excess(self, memory_bytes: int, age: float) -> tuple[str, str] | None:
         members, resident, tasks = tree.glance(self.pid, self.uid, age)
         files, inodes = self._files()
-        extra = files + self._descriptors(members)
+        mapped = self._mapped(members, memory_bytes, age)
+        extra = files + self._descriptors(members) + mapped
         resident = max(resident, tree.most(members))  # the reading of /proc may be old on a busy machine
         if resident + extra > memory_bytes:  # with files: their libraries', too
             resident, tasks = tree.usage(members)
             own, _ = tree.usage(members, tree.UNSHARED)
-            # What forks share is found by a walk over all page tables: seconds where they are what fills the memory.
-            if resident + extra > memory_bytes and own <= memory_bytes // 2:
+            # What forks share is found by a walk over all page tables and areas: seconds where these fill the memory.
+            if resident + extra > memory_bytes and own + mapped <= memory_bytes // 2:
                 resident -= tree.shared(members)
         many = len(members) > FORKS
         memory = resident + extra
@@ -101,6 +106,18 @@ class Holdings:
         if self.gpu and now > self._looked + DESCRIPTORS:
             self._looked, self._nameless = now, nameless(members)
         return self._nameless
+
+    def _mapped(self, members: list[int], memory_bytes: int, age: float) -> int:
+        """Bytes of the kernel's memory for what its processes have mapped, if they are many; a few have little. With
+        `age`, of a moment ago: those who map much make a count long."""
+        if len(members) <= FORKS:
+            return 0
+        each = AREA + LINK * len(members)  # no process came by more forks than there are
+        now = time.monotonic()
+        if not age or now > self._next_count or len(members) > self._counted_of + FORKS:
+            self._areas, self._counted_of = tree.mappings(members, memory_bytes // each), len(members)
+            self._next_count = time.monotonic() + max(AREAS, SHARE * (time.monotonic() - now))
+        return self._areas * each
 
     def close(self) -> None:
         for fd in self._mounts:

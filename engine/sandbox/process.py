@@ -17,6 +17,7 @@ import threading
 import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from typing import Any
 
 from engine import cores, descriptors
 from engine.devices import SessionRefused
@@ -148,11 +149,9 @@ class Sandbox:
             return
         answer = self._receive(time.monotonic() + timeout, cancelled, SLOW.format(timeout))
         if answer.get("ready") is not True:
-            self._finish("no_cuda", str(answer.get("reason", "the sandboxed process is not ready"))[:300])
-            raise self._error()
+            raise self._fail("no_cuda", str(answer.get("reason", "the sandboxed process is not ready"))[:300])
         if outside := self._started.enter():
-            self._finish("crashed", f"could not be started ({outside})")
-            raise self._error()
+            raise self._fail("crashed", f"could not be started ({outside})")
         self._inner = answer.get("pid") if isinstance(answer.get("pid"), int) else 1
         self._holdings.enter(self._inner, self.memory_bytes)
 
@@ -167,8 +166,7 @@ class Sandbox:
             self._first = self._inner
         answer = self.request({"fork": True}, timeout=timeout)
         if not isinstance(answer.get("forked"), int):
-            self._finish("garbled", "did not fork", "")
-            raise self._error()
+            raise self._fail("garbled", "did not fork", "")
         self._inner = answer["forked"]
 
     def reap(self, timeout: float = 20.0) -> None:
@@ -182,8 +180,7 @@ class Sandbox:
                 with contextlib.suppress(OSError):
                     os.kill(pid, signal.SIGKILL)
             if time.monotonic() > end:
-                self._finish("process_limit", "could not be ended", "processes")
-                raise self._error()
+                raise self._fail("process_limit", "could not be ended", "processes")
             time.sleep(0.002)
         self._inner = self._first
         # The dead copy cannot know this word, so replies before it are the copy's, or the report of its end.
@@ -193,8 +190,7 @@ class Sandbox:
         while answer.get("back") != word:
             answer = self._receive(end, None, late)
         if self._buffer:
-            self._finish("garbled", "left unread output", "copy")
-            raise self._error()
+            raise self._fail("garbled", "left unread output", "copy")
         self._printed.clear()
 
     def members(self) -> list[int]:
@@ -249,8 +245,7 @@ class Sandbox:
             except BlockingIOError:
                 self._pause(deadline, cancelled, f"did not answer within {timeout:g} s", write=True)
             except OSError:
-                self._finish(*self._why_gone())
-                raise self._error() from None
+                raise self._fail(*self._why_gone()) from None
         return self._receive(deadline, cancelled, f"did not end within {timeout:g} s")
 
     def _receive(self, deadline: float, cancelled: Callable[[], bool] | None, late: str) -> dict:
@@ -264,20 +259,18 @@ class Sandbox:
             except OSError:
                 data = b""
             if not data:
-                self._finish(*self._why_gone())
-                raise self._error()
+                raise self._fail(*self._why_gone())
             self._buffer += data
             if len(self._buffer) > channel.MAX_REPLY:
-                self._finish("garbled", "is longer than the engine reads", "answer")
-                raise self._error()
-        line = bytes(self._buffer[:end])
+                raise self._fail("garbled", "is longer than the engine reads", "answer")
+        self._searched, self._asked, line = 0, False, bytes(self._buffer[:end])
         del self._buffer[: end + 1]
-        self._searched, self._asked = 0, False
+        if self._ended is not None:
+            raise self._error()
         try:
             return channel.decode_reply(line)
         except channel.Garbled as e:
-            self._finish("garbled", f"could not be read ({e})", "answer")
-            raise self._error() from None
+            raise self._fail("garbled", f"could not be read ({e})", "answer") from None
 
     def _pause(self, deadline: float, cancelled: Callable[[], bool] | None, late: str, write: bool = False) -> None:
         if time.monotonic() > deadline:
@@ -291,8 +284,13 @@ class Sandbox:
         wait, file = (descriptors.writable, self._request) if write else (descriptors.readable, self._reply)
         wait(file, seconds=POLL)
 
+    def _fail(self, *why: Any) -> SandboxEnded:
+        """End the child and return the error that says why."""
+        self._finish(*why)
+        return self._error()
+
     def _error(self) -> SandboxEnded:
-        self._watcher.join(timeout=1.0)
+        self._watcher.join(timeout=PATIENT_SECONDS + 1.0)  # it may ask for the line
         code, what, part, line = self._ended or ("exited", "ended", "process", None)
         return SandboxEnded(code, what, line if line is not None else self._stacks.line(), self.log, part)
 
@@ -339,6 +337,8 @@ class Sandbox:
 
     def _look(self) -> None:
         if (excess := self._holdings.excess(self.memory_bytes)) is not None:
+            with self._lock:  # the signal that asks for the stack may end a sleep, so no answer counts from here on
+                self._ended = self._ended or (*excess, "", None)
             patient = excess[0] == "process_limit"  # hundreds of processes want the same cores
             self._finish(*excess, "", self._current_line(PATIENT_SECONDS if patient else STACK_SECONDS))
 

@@ -105,6 +105,18 @@ def most(pids: list[int]) -> int:
     return pages * mmap.PAGESIZE
 
 
+def mappings(pids: list[int], most: int) -> int:
+    """How many areas of addresses these processes have mapped, counted no further than `most`; none of those that may
+    not be asked. 65,000, which the kernel lets one have, take 30 ms."""
+    many = 0
+    for pid in pids:
+        with contextlib.suppress(OSError):
+            with open(f"/proc/{pid}/maps", "rb", buffering=0) as f:
+                while many <= most and (part := f.read(1 << 16)):
+                    many += part.count(b"\n")
+    return many
+
+
 def inner_pid(pid: int) -> int | None:
     """The process's id in its innermost pid name space."""
     with contextlib.suppress(OSError, ValueError, IndexError):

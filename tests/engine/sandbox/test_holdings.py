@@ -138,3 +138,15 @@ def test_memory_in_page_tables_ends_it_before_anybody_walks_them(monkeypatch):
     )
     assert ended.code == "memory_limit", ended
     assert all(size <= MEMORY // 2 for size in walked)
+
+
+def test_areas_that_many_forks_map_end_it_before_it_answers():
+    """60,000 areas in each of 40 forks: 500 MB of the kernel's memory and more, and few pages."""
+    text = (
+        "import ctypes\nlibc = ctypes.CDLL(None)\nlibc.mmap.argtypes = [ctypes.c_void_p, ctypes.c_size_t, "
+        "*[ctypes.c_int] * 3, ctypes.c_long]\nfor i in range(60_000):\n    libc.mmap(None, 4096, 1 + 2 * (i & 1), 34, "
+        "-1, 0)\nfor _ in range(40):\n    if libc.fork() == 0:\n        libc.sleep(60)\n        libc._exit(0)\n"
+        "libc.sleep(20)\nraise Exception('answered')\n"
+    )
+    ended = ends(text)
+    assert ended.code == "process_limit", ended

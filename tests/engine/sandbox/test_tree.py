@@ -4,6 +4,7 @@ import os
 import subprocess
 import sys
 import time
+from pathlib import Path
 
 from engine.sandbox import tree
 
@@ -25,3 +26,10 @@ def test_a_process_and_all_below_it_are_killed():
     child.wait(60)
     tree.wait(members, 5.0)
     assert len(members) == 2 and not any(tree.exists(pid) for pid in members)
+
+
+def test_mapped_areas_are_counted_no_further_than_asked():
+    lines = len(Path("/proc/self/maps").read_bytes().splitlines())
+    assert abs(tree.mappings([os.getpid()], 1 << 20) - lines) < 50
+    assert 5 < tree.mappings([os.getpid()] * 9, 5) < lines + 50, "a part of the first one's is enough"
+    assert tree.mappings([1 << 30], 5) == 0
