@@ -95,7 +95,7 @@ MIDDLEWARE = [
     "django.middleware.gzip.GZipMiddleware",
     "csp.middleware.CSPMiddleware",
     "playground.access.middleware.SameOrigin",
-    "playground.access.middleware.ApiErrors",
+    "playground.access.middleware.Methods",
     "playground.access.middleware.Failures",
     "django.middleware.common.CommonMiddleware",
     "django.middleware.clickjacking.XFrameOptionsMiddleware",

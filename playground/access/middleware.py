@@ -92,17 +92,23 @@ class Failures:
         return answers.refusal(request, refused, "Not now" if refused.status in (429, 503) else "Not valid here")
 
 
-class ApiErrors:
-    """Answer a method that an API address does not take with {error, fix}, like other errors of the API."""
+class Methods:
+    """Say to a method that an address does not take which ones it takes: as {error, fix}, or on a page."""
 
     def __init__(self, get_response):
         self.get_response = get_response
 
     def __call__(self, request: HttpRequest) -> HttpResponse:
         response = self.get_response(request)
-        if response.status_code != 405 or not answers.machine(request):
+        if response.status_code != 405:
             return response
         allowed = response.headers.get("Allow", "")
-        refusal = {"error": f"This address takes {allowed or 'another method'}, not {request.method}."}
-        refusal["fix"] = "The addresses and what each takes are listed at /api/docs."
-        return JsonResponse(refusal, status=405, headers={"Allow": allowed} if allowed else {})
+        error = f"This address takes {allowed or 'another method'}, not {request.method}."
+        if answers.machine(request):
+            fix = "The addresses and what each takes are listed at /api/docs."
+            reply = JsonResponse({"error": error, "fix": fix}, status=405)
+        else:
+            reply = answers.page(request, 405, "Not this way", error)
+        if allowed:
+            reply["Allow"] = allowed
+        return reply

@@ -91,6 +91,12 @@ def test_a_method_that_an_address_does_not_take_is_told_like_everything_else(cli
         )
 
 
+def test_a_method_that_a_page_does_not_take_gets_a_page(client):
+    reply = client.delete("/gallery")
+    assert reply.status_code == 405 and "text/html" in reply["Content-Type"]
+    assert f"This address takes {reply['Allow']}, not DELETE." in reply.content.decode()
+
+
 def test_the_api_describes_itself_without_a_cdn(client):
     paths = client.get("/api/openapi.json").json()["paths"]
     assert "/api/sessions" in paths and "/api/sessions/{session_id}/events" in paths
