@@ -14,6 +14,7 @@ from dsl.ir.stages import (
     ORDERS,
     REDUCTIONS,
     SCANS,
+    STATES,
     Attention,
     Collective,
     Concat,
@@ -38,9 +39,9 @@ from dsl.ir.stages import (
 from dsl.ir.types import NCHW, NHWC, NOWHERE, DType, Span, TensorType
 
 __all__ = [
-    "CELLS", "NCHW", "NHWC", "NORMALIZATIONS", "NOWHERE", "ORDERS", "REDUCTIONS", "SCANS", "Acc", "Also", "Attention",
-    "Call", "Collective", "Concat", "Config", "Conv", "DType", "Expr", "Gemm", "GemmShape", "GroupedGemm", "Let",
-    "Load", "Map", "Normalize", "Number", "Operand", "Param", "Pool", "Program", "Recurrent", "Reduce", "Ref", "Scan",
-    "Scheduler", "Span", "Stage", "StageBase", "TensorType", "Transform", "conv_shape", "expressions", "gemm_shape",
-    "inlined", "loads", "reads", "reads_second", "shifted",
+    "CELLS", "NCHW", "NHWC", "NORMALIZATIONS", "NOWHERE", "ORDERS", "REDUCTIONS", "SCANS", "STATES", "Acc", "Also",
+    "Attention", "Call", "Collective", "Concat", "Config", "Conv", "DType", "Expr", "Gemm", "GemmShape", "GroupedGemm",
+    "Let", "Load", "Map", "Normalize", "Number", "Operand", "Param", "Pool", "Program", "Recurrent", "Reduce", "Ref",
+    "Scan", "Scheduler", "Span", "Stage", "StageBase", "TensorType", "Transform", "conv_shape", "expressions",
+    "gemm_shape", "inlined", "loads", "reads", "reads_second", "shifted",
 ]  # fmt: skip

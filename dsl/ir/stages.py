@@ -342,6 +342,7 @@ class Attention(StageBase):
 
 # The operation of a recurrent stage -> its gates: rows of its matrices for each hidden unit, in PyTorch's order.
 CELLS = {"lstm": 4, "gru": 3, "rnn_tanh": 1, "rnn_relu": 1}
+STATES = {op: 2 if op == "lstm" else 1 for op in CELLS}  # -> hidden state, and cells if it has some
 
 
 @dataclass(frozen=True)

@@ -183,11 +183,9 @@ def normalize(ctx: Context, node: StageNode, operands: list[Typed], clauses: Cla
         _params(ctx, node, op, t, at, params)
     else:
         at = None if t is None or op is None else at
-    space = (
-        None
-        if t is None
-        else Space(t.shape, both_axes(len(t.shape)), whole=True, spoken="normalised element", before=True)
-    )
+    space = None
+    if t is not None:
+        space = Space(t.shape, both_axes(len(t.shape)), whole=True, spoken="normalised element", before=True)
     stores = arches.FLOATS
     if op == "absmax":
         stores = SCALED

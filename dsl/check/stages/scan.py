@@ -25,9 +25,9 @@ def scan(ctx: Context, node: StageNode, operands: list[Typed], clauses: Clauses)
         ctx.error("E119", f"scan runs along one axis, not {what}", clauses["over"].span, help)
         at = None
     of = element_expression(ctx, node, clauses, t)
-    space = (
-        None if t is None else Space(t.shape, both_axes(len(t.shape)), whole=True, spoken="running value", before=True)
-    )
+    space = None
+    if t is not None:
+        space = Space(t.shape, both_axes(len(t.shape)), whole=True, spoken="running value", before=True)
     tail = read_tail(ctx, node, clauses, space, t if at is not None and op is not None else None)
     return Scan(
         name=node.name.text, x=x, op=op or "sum", over=over, of=of, reverse="reverse" in clauses, span=node.span,

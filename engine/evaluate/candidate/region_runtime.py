@@ -222,8 +222,8 @@ class RegionRuntime:
     def _see(self, binding: dict, value: torch.Tensor) -> torch.Tensor:
         """The tensor as a program reads it. The module's own tensors are bound once, because prepacking identifies them
         by identity."""
-        as_is = value.dtype is self._dtypes[binding["tensor"]] and not binding.get("transposed")
-        as_is = as_is and value.dtype is not torch.bool
+        dtype = self._dtypes[binding["tensor"]]
+        as_is = value.dtype is dtype and dtype is not torch.bool and not binding.get("transposed")
         if as_is and value.shape == tuple(binding["shape"]) and value.is_contiguous():
             return value
         key = (binding["tensor"], tuple(binding["shape"]), id(value))

@@ -39,6 +39,7 @@ from dataclasses import dataclass
 from math import prod
 from typing import Any
 
+from dsl.ir import STATES
 from engine.evaluate.correctness import operands
 from engine.evaluate.correctness.operands import OPERAND_FAMILIES
 from sol.graph import Op, OpGraph, Tensor
@@ -63,7 +64,6 @@ _SECOND = {
     "addmm": (2, -2),
     "baddbmm": (2, -2),
 }
-_STATES = {"lstm": 2, "gru": 1, "rnn_tanh": 1, "rnn_relu": 1}  # tensors between a network's input and its weights
 _VIEWS = {
     "t", "mT", "mH", "numpy_T", "transpose", "permute", "view", "reshape", "unsqueeze", "squeeze", "contiguous",
     "clone", "expand", "flatten", "to", "_to_copy", "swapaxes", "movedim",
@@ -143,8 +143,8 @@ def roles(graph: OpGraph) -> dict[str, Role]:
 
 def _second_operands(op: Op, graph: OpGraph) -> list[tuple[str, int, int]]:
     """(tensor, K, rank) of each. A recurrent network has several: larger weights would make its steps chaotic."""
-    if op.op in _STATES:
-        weights = [n for n in op.inputs[1 + _STATES[op.op] :] if len(graph.tensors[n].shape) == 2]
+    if op.op in STATES:  # its input, states and weights
+        weights = [n for n in op.inputs[1 + STATES[op.op] :] if len(graph.tensors[n].shape) == 2]
         return [(n, max(graph.tensors[n].shape[1], 1), 2) for n in weights]
     side = _second_operand(op, graph)
     return [] if side is None else [side]

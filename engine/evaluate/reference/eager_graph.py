@@ -12,6 +12,7 @@ from typing import Any
 
 import torch
 
+from dsl.ir import STATES
 from engine.evaluate.correctness.inputs import torch_dtype
 from sol.graph import Op, OpGraph
 
@@ -56,9 +57,6 @@ _OTHERS = {
 }
 
 
-_NETWORKS = ("lstm", "gru", "rnn_tanh", "rnn_relu")
-
-
 class UnknownOp(ValueError):
     """The graph holds an op that no program of ours produces."""
 
@@ -69,7 +67,7 @@ def run(graph: OpGraph, inputs: Mapping[str, torch.Tensor]) -> list[torch.Tensor
     with torch.no_grad():
         for op in graph.ops:
             x = [values[n] for n in op.inputs]
-            if op.op in _NETWORKS:
+            if op.op in STATES:
                 values |= zip(op.outputs, _network(op, x), strict=True)
             else:
                 values[op.outputs[0]] = _one(op, x)
@@ -111,7 +109,7 @@ def _one(op: Op, x: list[torch.Tensor]) -> torch.Tensor:
 
 def _network(op: Op, x: list[torch.Tensor]) -> tuple[torch.Tensor, ...]:
     """PyTorch's recurrent network: the sequence and the last states. `x`: its input, states and weights."""
-    a, count = op.attrs, 2 if op.op == "lstm" else 1
+    a, count = op.attrs, STATES[op.op]
     hx = x[1] if count == 1 else x[1:3]
     names = ("has_biases", "num_layers", "dropout", "train", "bidirectional", "batch_first")
     return getattr(torch, op.op)(x[0], hx, x[1 + count :], *(a[n] for n in names))

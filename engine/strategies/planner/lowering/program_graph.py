@@ -13,6 +13,7 @@ from typing import Any
 from dsl.axes import axes_of, single_axes
 from dsl.guard import rescue
 from dsl.ir import (
+    STATES,
     Acc,
     Attention,
     Call,
@@ -183,7 +184,7 @@ class _Builder:
         state = TensorType(dtype, (d, lead[0 if stage.order == "bt" else 1], hidden))
         cut = {"dim": 0, "start": first, "end": first + d, "step": 1}
         hx = [graph.emit("slice", [o.name], state, cut) for o in stage.states]
-        count = 2 if stage.op == "lstm" else 1
+        count = STATES[stage.op]
         hx = hx or [graph.emit("new_zeros", [x], state, {"size": list(state.shape)}) for _ in range(count)]
         attrs = {
             "has_biases": biased, "num_layers": 1, "dropout": 0.0, "train": False, "bidirectional": d == 2,

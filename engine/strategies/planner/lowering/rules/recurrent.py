@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Any
 
-from dsl.ir import CELLS, DType, Number
+from dsl.ir import CELLS, STATES, DType, Number
 from dsl.rules.recurrent.layout import fit
 from engine.strategies.planner.lowering.drafts import Draft, Leaf, Source, Value, reference
 from engine.strategies.planner.lowering.lowering_context import LoweringContext
@@ -79,7 +79,7 @@ def refusals(graph: OpGraph) -> dict[str, str]:
 
 
 def _network(graph: OpGraph, op: Op) -> Network | str:
-    at, count = op.attrs, 2 if op.op == "lstm" else 1
+    at, count = op.attrs, STATES[op.op]
     if "num_layers" not in at or "batch_first" not in at:
         return "of packed sequences is not covered yet"
     depth, directions = int(at["num_layers"]), 2 if at.get("bidirectional") else 1
