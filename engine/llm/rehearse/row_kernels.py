@@ -160,9 +160,12 @@ def _space(rows: Rows, reduces: bool) -> dict[str, Any]:
     """Parameters with defaults that every limit allows."""
     width = rows.width
     vector = next(v for v in reversed(VECTORS) if width % v == 0)
-    threads = max(t for t in ROW_THREADS if t <= 256 and ((t - 1) * vector < width or t == ROW_THREADS[0]))
-    block = next(b for b in reversed(BLOCK_ROWS) if b * threads <= 256)
-    whole = next((u for u in UNROLLS if reduces and threads * vector * u >= width), 0)
+    loaded = sum(2 if n.dtype in HALVES else 4 for n in rows.nodes.values() if n.load is not None and n.full)
+    stored = sum(2 if dtype in HALVES else 4 for name, dtype in rows.outputs if rows.nodes[name].full)
+    threads, whole = _shape(width, vector, loaded, stored) if reduces else (0, 0)
+    if not whole:
+        threads = max(t for t in ROW_THREADS if t <= 256 and ((t - 1) * vector < width or t == ROW_THREADS[0]))
+    block = next((b for b in reversed(BLOCK_ROWS) if b * threads <= 256), 1)
     parameters = [
         ("stream", (0, 1), 0, "whether data pass the caches by"),
         ("row_threads", ROW_THREADS, threads, "threads of a row"),
@@ -174,8 +177,6 @@ def _space(rows: Rows, reduces: bool) -> dict[str, Any]:
         parameters.append(("hold", (0, 1), int(whole > 0), "whether a row is read once and stays in registers"))
     else:
         parameters.append(("pieces", PIECES, 0, "blocks that share a row; 0: as many as it has vectors for"))
-    loaded = sum(2 if n.dtype in HALVES else 4 for n in rows.nodes.values() if n.load is not None and n.full)
-    stored = sum(2 if dtype in HALVES else 4 for name, dtype in rows.outputs if rows.nodes[name].full)
     own = (
         (f"hold == 0 or row_threads * vector * unroll >= {width}", "other", "the registers of its threads hold a row")
         if reduces else
@@ -198,6 +199,19 @@ def _space(rows: Rows, reduces: bool) -> dict[str, Any]:
         "registers": f"{BASE_REGISTERS} + ceil_div(unroll * vector * {loaded} + vector * {stored}, 2)",
         "shared_bytes": "4 * block_rows * ceil_div(row_threads, warp)" if reduces else "",
     }  # fmt: skip
+
+
+def _shape(width: int, vector: int, loaded: int, stored: int) -> tuple[int, int]:
+    """(threads, loads in flight) that hold a row in registers with a quarter of an SM's threads at least, on GPUs with
+    65,536 registers and 2,048 threads an SM; 256 threads or fewer if that does, and as few loads as cover the row.
+    (0, 0) if none does."""
+    for threads in sorted(ROW_THREADS, key=lambda t: (t > 256, t if t > 256 else -t)):
+        unroll = next((u for u in UNROLLS if threads * vector * u >= width), 0)
+        registers = BASE_REGISTERS + -(-(unroll * vector * loaded + vector * stored) // 2)
+        fits = 65_536 // (registers * threads) * threads >= 512
+        if unroll and fits and ((threads - 1) * vector < width or threads == ROW_THREADS[0]):
+            return threads, unroll
+    return 0, 0
 
 
 # ---- the body of the kernel ----

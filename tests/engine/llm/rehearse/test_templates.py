@@ -138,6 +138,13 @@ def test_a_row_kernel_compiles_without_a_spill_and_within_the_registers_that_it_
     assert max(k["registers"] for k in kernels) <= stated
 
 
+@pytest.mark.parametrize("name", GROUPS)
+def test_the_default_keeps_every_limit_at_each_shape_of_a_group(name):
+    group = GROUPS[name]
+    for shape in (None, *group.tuned, *group.unseen):
+        space_of(group.module(shape))  # raises BadTemplate
+
+
 @pytest.mark.parametrize("name", ["silu_and_mul", "merge_attention_states"])
 def test_the_same_text_serves_every_shape_of_a_group(name):
     group, texts = GROUPS[name], set()
