@@ -13,8 +13,9 @@ from sol.graph import Op, OpGraph
 
 HALVES = ("f16", "bf16")
 UNARY = {
-    "relu": "({0} < 0.f ? 0.f : {0})", "silu": "{0} / (1.f + __expf(-{0}))", "sigmoid": "1.f / (1.f + __expf(-{0}))",
-    "tanh": "tanhf({0})", "exp": "expf({0})", "log": "logf({0})", "sqrt": "sqrtf({0})", "rsqrt": "1.f / sqrtf({0})",
+    "relu": "({0} < 0.f ? 0.f : {0})", "silu": "__fdividef({0}, 1.f + __expf(-{0}))",
+    "sigmoid": "__fdividef(1.f, 1.f + __expf(-{0}))",
+    "tanh": "tanhf({0})", "exp": "expf({0})", "log": "logf({0})", "sqrt": "sqrtf({0})", "rsqrt": "rsqrtf({0})",
     "square": "{0} * {0}", "neg": "-{0}", "abs": "fabsf({0})",
 }  # fmt: skip
 GELU = {

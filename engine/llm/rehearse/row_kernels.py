@@ -34,6 +34,7 @@ struct Arguments {{
   const void* in[8];
   void* out[4];
   int64_t rows, width;
+  unsigned pieces;
 }};
 
 template <typename T, int V>
@@ -83,7 +84,7 @@ __device__ __forceinline__ float joined(float a, float b) {{
   return MAX ? (a > b || a != a ? a : b) : a + b;
 }}
 
-// The sum or the largest value over the threads of a row, in each of them.
+// The sum or the largest value over the threads of a row, in each of them. `part`: shared memory of this one alone.
 template <bool MAX>
 __device__ __forceinline__ float across(float v, float* part, int lane) {{
   for (int m = (THREADS < 32 ? THREADS : 32) / 2; m > 0; m /= 2) v = joined<MAX>(v, __shfl_xor_sync(0xffffffffu, v, m));
@@ -92,7 +93,6 @@ __device__ __forceinline__ float across(float v, float* part, int lane) {{
     __syncthreads();
     v = part[0];
     for (int w = 1; w < WARPS; ++w) v = joined<MAX>(v, part[w]);
-    __syncthreads();
   }}
   return v;
 }}
@@ -114,7 +114,8 @@ void launch(const Tensor* in, const Tensor* out, int inputs, int outputs, cudaSt
   a.width = in[{wide}].shape[in[{wide}].rank - 1] / {parts};
   const int vector = a.width % VECTOR == 0 ? VECTOR : 1;
   const int64_t once = (int64_t)THREADS * vector * UNROLL;
-  dim3 grid((unsigned)((a.rows + ROWS - 1) / ROWS), PIECES ? PIECES : (unsigned)((a.width + once - 1) / once));
+  a.pieces = PIECES ? PIECES : (unsigned)((a.width + once - 1) / once);
+  dim3 grid((unsigned)((a.rows + ROWS - 1) / ROWS) * a.pieces);
   if (vector == VECTOR && HOLD && a.width <= once) {{
     rows_kernel<T, VECTOR, true><<<grid, THREADS * ROWS, 0, stream>>>(a);
   }} else if (vector == VECTOR) {{
@@ -167,7 +168,7 @@ def _space(rows: Rows, reduces: bool) -> dict[str, Any]:
         threads = max(t for t in ROW_THREADS if t <= 256 and ((t - 1) * vector < width or t == ROW_THREADS[0]))
     block = next((b for b in reversed(BLOCK_ROWS) if b * threads <= 256), 1)
     parameters = [
-        ("stream", (0, 1), 0, "whether data pass the caches by"),
+        ("stream", (0, 1), int(reduces), "whether data pass the caches by"),
         ("row_threads", ROW_THREADS, threads, "threads of a row"),
         ("unroll", UNROLLS, whole or 1, "loads of a thread in flight"),
         ("block_rows", BLOCK_ROWS, block, "rows of a block"),
@@ -197,7 +198,7 @@ def _space(rows: Rows, reduces: bool) -> dict[str, Any]:
         "inequalities": [{"expression": e, "resource": r, "why": w} for e, r, w in limits],
         "threads": "row_threads * block_rows",
         "registers": f"{BASE_REGISTERS} + ceil_div(unroll * vector * {loaded} + vector * {stored}, 2)",
-        "shared_bytes": "4 * block_rows * ceil_div(row_threads, warp)" if reduces else "",
+        "shared_bytes": f"{4 * _reductions(rows)} * block_rows * ceil_div(row_threads, warp)" if reduces else "",
     }  # fmt: skip
 
 
@@ -220,18 +221,21 @@ def _shape(width: int, vector: int, loaded: int, stored: int) -> tuple[int, int]
 def _body(rows: Rows) -> list[str]:
     lines = [
         "  const int lane = threadIdx.x % THREADS, local = threadIdx.x / THREADS;",
-        "  const int64_t block_row = (int64_t)blockIdx.x * ROWS + local, width = a.width;",
+        # Blocks that begin together read a row together: neighbours in memory are neighbours in DRAM's pages.
+        "  const unsigned pieces = PIECES ? PIECES : a.pieces, piece = blockIdx.x % pieces;",
+        "  const int64_t block_row = (int64_t)(blockIdx.x / pieces) * ROWS + local, width = a.width;",
         "  const bool live = block_row < a.rows;",
         "  const int64_t row = live ? block_row : a.rows - 1;",
-        "  const int64_t first = ((int64_t)blockIdx.y * THREADS + lane) * V, step = (int64_t)gridDim.y * THREADS * V;",
+        "  const int64_t first = ((int64_t)piece * THREADS + lane) * V, step = (int64_t)pieces * THREADS * V;",
     ]
     if rows.levels:
-        lines.append("  __shared__ float part[ROWS * WARPS];")
+        lines.append(f"  __shared__ float part[{_reductions(rows)} * ROWS * WARPS];")
     lines += [
         f"  Pack<{_type(n.dtype)}, V> p_{n.name}[UNROLL];" for n in rows.nodes.values() if n.full and n.load is not None
     ]
     lines += _row_values(rows, 0)
     read: set[str] = set()
+    apart = 0  # reductions so far: each has its part of shared memory, so that none waits for another's readers
     for level in range(1, rows.levels + 1):
         reduced = [n for n in rows.nodes.values() if n.reduce and n.level == level]
         for n in reduced:
@@ -240,7 +244,9 @@ def _body(rows: Rows) -> list[str]:
             f"r_{n.name} = joined<{_flag(n)}>(r_{n.name}, {_read(rows, n.args[0])});" for n in reduced
         ]  # fmt: skip
         lines += _loop(rows, [n.args[0] for n in reduced], ends, [], read)
-        lines += [f"  r_{n.name} = across<{_flag(n)}>(r_{n.name}, part + local * WARPS, lane);" for n in reduced]
+        for n in reduced:
+            own, apart = f"({apart} * ROWS + local) * WARPS", apart + 1
+            lines.append(f"  r_{n.name} = across<{_flag(n)}>(r_{n.name}, part + {own}, lane);")
         lines += _row_values(rows, level)
     stored = [(i, name, dtype) for i, (name, dtype) in enumerate(rows.outputs) if rows.nodes[name].full]
     if stored:
@@ -248,7 +254,7 @@ def _body(rows: Rows) -> list[str]:
         lines += _loop(rows, [name for _, name, _ in stored], ends, [(i, dtype) for i, _, dtype in stored], read)
     scalars = [(i, name, dtype) for i, (name, dtype) in enumerate(rows.outputs) if not rows.nodes[name].full]
     if scalars:
-        lines.append("  if (live && lane == 0 && blockIdx.y == 0) {")
+        lines.append("  if (live && lane == 0 && piece == 0) {")
         lines += [f"    narrow({_read(rows, n)}, (({_type(d)}*)a.out[{i}])[row]);" for i, n, d in scalars]
         lines.append("  }")
     return lines
@@ -338,6 +344,10 @@ def _read(rows: Rows, name: str) -> str:
     if name not in rows.nodes:
         return f"{name}f"  # a number
     return f"{'v' if rows.nodes[name].full else 'r'}_{name}"
+
+
+def _reductions(rows: Rows) -> int:
+    return sum(1 for n in rows.nodes.values() if n.reduce)
 
 
 def _flag(n: Node) -> str:

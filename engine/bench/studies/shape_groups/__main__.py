@@ -18,10 +18,10 @@ from engine.bench.run import runner as bench
 from engine.bench.studies import rehearsed, shape_groups
 from engine.bench.studies.shape_groups import copies, rows
 from engine.bench.studies.shape_groups.saved import Saved
-from engine.bench.studies.shape_groups.study import Row, Study
+from engine.bench.studies.shape_groups.study import CANDIDATES, Row, Study
 from engine.devices import SessionRefused, registry
 from engine.llm import settings
-from engine.suite.shape_groups import DTYPES, GROUPS, ShapeGroup
+from engine.suite.shape_groups import DTYPES, GROUPS, Shape, ShapeGroup
 from sol.hardware import load
 
 TRIALS = 24
@@ -51,7 +51,16 @@ def main(argv: list[str] | None = None) -> int:
     parser.add_argument("--form", choices=("program", "kernel"), help="of the templates; default: kernel on a GPU")
     parser.add_argument("--only", default="", metavar="NAME,..", help=f"of {', '.join(GROUPS)}")
     parser.add_argument("--classes", default="f16", metavar="CLS,..", help=f"of {', '.join(DTYPES)}")
-    parser.add_argument("--shapes", type=int, default=0, metavar="N", help="the first N shapes of each kind; 0: all")
+    parser.add_argument(
+        "--shapes", type=int, default=0, metavar="N", help="N shapes of each kind, small to large; 0: all"
+    )
+    parser.add_argument(
+        "--direct", type=int, default=0, metavar="N", help="rewrite directly at N of these of each kind; 0: at all"
+    )
+    parser.add_argument(
+        "--candidates", type=int, default=CANDIDATES, metavar="N",
+        help=f"configurations that may become the general one (default {CANDIDATES})",
+    )  # fmt: skip
     parser.add_argument("--trials", type=int, default=TRIALS, metavar="N", help=f"of each session (default {TRIALS})")
     parser.add_argument("--at-once", type=int, default=2, metavar="N", help="sessions side by side (default 2)")
     parser.add_argument("--skill", type=float, default=1.0, help="of the rehearsal (default 1)")
@@ -61,8 +70,8 @@ def main(argv: list[str] | None = None) -> int:
     args = parser.parse_args(argv)
     if args.json and not args.json.parent.is_dir():
         parser.error(f"cannot write {args.json}: name a file in a folder that exists")
-    if min(args.trials, args.at_once) < 1 or args.shapes < 0:
-        parser.error("--trials and --at-once are whole numbers from 1, --shapes from 0")
+    if min(args.trials, args.at_once, args.candidates) < 1 or min(args.shapes, args.direct) < 0:
+        parser.error("--trials, --at-once and --candidates are whole numbers from 1, --shapes and --direct from 0")
     if not 0 <= args.skill <= 1:
         parser.error(f"--skill {args.skill:g} is no share; write a number from 0 to 1")
     names, classes = _listed(parser, args.only, GROUPS), _listed(parser, args.classes, DTYPES)
@@ -94,7 +103,7 @@ def main(argv: list[str] | None = None) -> int:
         time_ = copies.measured if measured else functools.partial(copies.predicted, hardware=hardware)
         study = Study(
             args.device, form, args.trials, args.at_once, args.seed, models, hardware, measured,
-            Saved(results["sessions"], write), copies.Copies(time_, Saved(results["copies"], write)),
+            Saved(results["sessions"], write), copies.Copies(time_, Saved(results["copies"], write)), args.candidates,
         )  # fmt: skip
         for name in names:
             for cls in classes:
@@ -104,7 +113,9 @@ def main(argv: list[str] | None = None) -> int:
                     results["rows"][at:] = [row]
                     write()
 
-                row = Row(study, _first(GROUPS[name], args.shapes), cls, put).run(lambda line: print(line, flush=True))
+                group = spread(GROUPS[name], args.shapes)
+                few = spread(group, args.direct)
+                row = Row(study, group, cls, put, {*few.tuned, *few.unseen}).run(lambda line: print(line, flush=True))
                 print("\n".join(rows.lines(row)), flush=True)
     return 0
 
@@ -127,8 +138,16 @@ def _listed(parser: argparse.ArgumentParser, text: str, known: Sequence[str]) ->
     return [name for name in known if name in chosen]
 
 
-def _first(group: ShapeGroup, many: int) -> ShapeGroup:
-    return ShapeGroup(group.name, group.tuned[:many], group.unseen[:many]) if many else group
+def spread(group: ShapeGroup, many: int) -> ShapeGroup:
+    """A group with so many shapes of each kind, from its first to its last; the middle one alone of 1, all of 0."""
+
+    def some(shapes: tuple[Shape, ...]) -> tuple[Shape, ...]:
+        if not 0 < many < len(shapes):
+            return shapes
+        last = len(shapes) - 1
+        return tuple(shapes[last // 2 if many == 1 else i * last // (many - 1)] for i in range(many))
+
+    return ShapeGroup(group.name, some(group.tuned), some(group.unseen))
 
 
 if __name__ == "__main__":

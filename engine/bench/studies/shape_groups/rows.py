@@ -42,7 +42,8 @@ def best_of(shape: dict[str, Any], arm: str) -> dict[str, Any] | None:
 
 def summary(row: dict[str, Any]) -> dict[str, Any]:
     """By arm, over tuned and over unseen shapes, geometric means and the least: `bandwidth`, the share of the
-    bandwidth's bound; `copy`, the share of the copy; `speedup` over PyTorch, and `compiled` over torch.compile."""
+    bandwidth's bound; `copy`, the share of the copy; `speedup` over PyTorch, and `compiled` over torch.compile.
+    `whole`: the bounds of all shapes added up over their times added up, in which a shape counts by its time."""
     means: dict[str, Any] = {}
     for where in ("tuned", "unseen"):
         shapes = [s for s in row["shapes"] if s["tuned"] == (where == "tuned")]
@@ -52,6 +53,8 @@ def summary(row: dict[str, Any]) -> dict[str, Any]:
             compiled = [b["compiled"] for b, _ in right if b["compiled"]]
             means[f"{arm}_{where}"] = {
                 "right": len(right), "of": len(shapes),
+                "whole": sum(b["bandwidth"] * b["ms"] for b, _ in right) / sum(b["ms"] for b, _ in right)
+                if right else None,
                 "bandwidth": mean(shares["bandwidth"]), "least_bandwidth": min(shares["bandwidth"], default=None),
                 "copy": mean(shares["copy"]), "least_copy": min(shares["copy"], default=None),
                 "speedup": mean(b["speedup"] for b, _ in right), "compiled": mean(compiled),
@@ -68,7 +71,8 @@ def lines(row: dict[str, Any]) -> Iterator[str]:
         if not m["right"]:
             yield f"{name} {arm:15} nothing with a time at {m['of']} shapes"
             continue
-        shares = f"{m['bandwidth']:.0%} of the bandwidth's bound (least {m['least_bandwidth']:.0%})"
+        shares = f"{m['bandwidth']:.0%} of the bandwidth's bound (least {m['least_bandwidth']:.0%}"
+        shares += f", {m['whole']:.0%} of all time)"
         if m["copy"]:
             shares += f", {m['copy']:.0%} of {_copy_of(row)} (least {m['least_copy']:.0%})"
         compiled = f", {m['compiled']:.2f}x torch.compile" if m["compiled"] else ""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
@@ -24,12 +24,13 @@ from sol.hardware import Hardware
 Key = TypeVar("Key")
 Write = Callable[[dict[str, Any]], None]
 ARMS = ("own", "direct")  # that know one shape alone
-MOST_CANDIDATES = 8  # configurations that may become the general one
+CANDIDATES = 8  # configurations that may become the general one, at most
 
 
 @dataclass(frozen=True)
 class Study:
-    """`form`: program | kernel; `trials`: of each session; `at_once`: sessions side by side."""
+    """`form`: program | kernel; `trials`: of each session; `at_once`: sessions side by side; `candidates`: see
+    CANDIDATES."""
 
     device: str
     form: str
@@ -41,9 +42,11 @@ class Study:
     compiled: bool = False
     sessions: Saved = field(default_factory=Saved)
     copies: Copies = field(default_factory=lambda: Copies(_untimed))
+    candidates: int = CANDIDATES
 
     def session(self, group: ShapeGroup, shape: Shape, cls: str, strategy: str, **options: Any) -> dict[str, Any]:
-        """One session, played now or before; in kernel form the naive source is the owner's first trial."""
+        """One session, played now or before; in kernel form the naive source is the owner's first trial, but where
+        everything is preset."""
         name = f"{group.name} {cls} {words(shape)} {strategy} {events.blob_name(json.dumps(options))[:8]}"
         return self.sessions.once(name, lambda: self._play(group, shape, cls, strategy, options))
 
@@ -55,8 +58,14 @@ class Study:
             options={"form": self.form, **options}, device=self.device, classes=(cls,), trials=self.trials, eps=0.0,
             window=self.trials, seed=self.seed, compile=self.compiled,
         )  # fmt: skip
-        own = [("try", {"program": group.naive(), "form": "kernel", "language": "cuda", "cls": cls,
-                        "change": "the naive source"})] if self.form == "kernel" else []  # fmt: skip
+        naive = {
+            "program": group.naive(),
+            "form": "kernel",
+            "language": "cuda",
+            "cls": cls,
+            "change": "the naive source",
+        }
+        own = [("try", naive)] if self.form == "kernel" and "preset" not in options else []
         began = time.monotonic()
         log = [
             emitted.event
@@ -90,10 +99,13 @@ class Study:
 
 
 class Row:
-    """The row of one problem in one class, written after each shape. `write(row)` stores it as it is."""
+    """The row of one problem in one class, written after each shape. `write(row)` stores it as it is; `rewritten`: the
+    shapes that are rewritten directly, None for all."""
 
-    def __init__(self, study: Study, group: ShapeGroup, cls: str, write: Write):
-        self.study, self.group, self.cls, self._write = study, group, cls, write
+    def __init__(
+        self, study: Study, group: ShapeGroup, cls: str, write: Write, rewritten: Collection[Shape] | None = None
+    ):
+        self.study, self.group, self.cls, self._write, self._rewritten = study, group, cls, write, rewritten
         self.shapes: dict[Shape, dict[str, Any]] = {}
         self.row: dict[str, Any] = {
             "problem": group.name, "cls": cls, "general": None, "shapes": [], "why": "", "ended": False,
@@ -120,10 +132,11 @@ class Row:
         """The arms that know one shape alone; then the copies, with nothing beside them on a warm machine."""
         study, group, cls = self.study, self.group, self.cls
         arms = {"own": study.tuned, "direct": study.direct}
-        keys = [(shape, arm) for shape in shapes for arm in ARMS]
+        rewritten = self._rewritten
+        keys = [(s, arm) for s in shapes for arm in ARMS if arm == "own" or rewritten is None or s in rewritten]
         ended = study.over(keys, lambda key: arms[key[1]](group, key[0], cls))
         for shape in shapes:
-            self._put(shape, **{arm: ended[shape, arm] for arm in ARMS})
+            self._put(shape, **{arm: ended[key] for arm in ARMS if (key := (shape, arm)) in ended})
         for shape in shapes:
             self._put(shape, copy=study.copies.of(group.module(shape, cls)))
 
@@ -132,7 +145,7 @@ class Row:
         study, group, cls = self.study, self.group, self.cls
         own = [self.shapes[s]["own"] for s in group.tuned]
         template = next((session["template"] for session in own if session["template"]), None)
-        listed = folds.candidates(own, MOST_CANDIDATES)
+        listed = folds.candidates(own, study.candidates)
         sessions = {}
         if listed:
             sessions = study.over(group.tuned, lambda shape: study.preset(group, shape, cls, template, listed))

@@ -24,8 +24,8 @@ def test_means_and_lines_say_how_many_shapes_have_a_time():
     assert one["summary"]["general_tuned"]["right"] == 1 and one["summary"]["own_tuned"]["bandwidth"] == 0.8
     text = "\n".join(rows.lines(one))
     assert (
-        "p f16 direct_tuned    80% of the bandwidth's bound (least 80%), 90% of a measured copy (least 90%), "
-        "2.00x PyTorch; right at 1 of 2"
+        "p f16 direct_tuned    80% of the bandwidth's bound (least 80%, 80% of all time), 90% of a measured copy "
+        "(least 90%), 2.00x PyTorch; right at 1 of 2"
     ) in text
 
 
@@ -34,6 +34,7 @@ def test_a_share_of_the_copy_is_the_copys_time_over_the_kernels():
     assert slow["shares"]["own"] == {"bandwidth": 0.1, "copy": pytest.approx(0.5)}
     mean = row(shape(), slow)["summary"]["own_tuned"]
     assert mean["copy"] == pytest.approx((0.9 * 0.5) ** 0.5) and mean["least_copy"] == pytest.approx(0.5)
+    assert mean["whole"] == pytest.approx((0.8 * 1.0 + 0.1 * 1.8) / 2.8), "a shape counts by its time"
 
 
 def test_without_a_copy_a_row_keeps_its_share_of_the_bound():

@@ -12,7 +12,7 @@ from engine.suite.shape_groups import GROUPS, ShapeGroup
 from sol.hardware import load
 
 TIMED = {"trial": 1, "ms": 1.0, "kind": "measured", "speedup": 2.0, "baseline": "eager", "bandwidth": 0.8}
-GROUP = command._first(GROUPS["silu_and_mul"], 2)
+GROUP = command.spread(GROUPS["silu_and_mul"], 2)
 
 
 class Cut(BaseException):
@@ -76,6 +76,22 @@ def test_on_a_predicted_device_the_command_writes_rows_with_a_predicted_copy(tmp
     assert row["ended"] and row["shapes"][0]["copy"]["kind"] == "predicted"
     assert row["summary"]["own_tuned"]["copy"] > 0.8 > 0.2 > row["summary"]["own_tuned"]["bandwidth"], "a launch"
     assert "of a predicted copy" in capsys.readouterr().out
+
+
+def test_a_cut_group_goes_from_its_first_shape_to_its_last():
+    group = GROUPS["silu_and_mul"]
+    three = command.spread(group, 3)
+    assert three.tuned == tuple(group.tuned[i] for i in (0, 2, 4))
+    assert three.unseen == tuple(group.unseen[i] for i in (0, 1, 3))
+    assert command.spread(group, 1).tuned == (group.tuned[2],), "the middle one"
+    assert command.spread(group, 0) == command.spread(group, 9) == group
+
+
+def test_direct_rewriting_can_be_asked_for_at_some_shapes_alone():
+    few = {GROUP.tuned[1]}
+    row = Row(study(), GROUP, "f16", lambda row: None, few).run(lambda line: None)
+    assert [s["direct"] is not None for s in row["shapes"]] == [False, True, False, False]
+    assert row["ended"] and all(s["own"] and s["general"] for s in row["shapes"])
 
 
 def test_shapes_can_be_cut_and_unknown_names_are_refused(capsys):

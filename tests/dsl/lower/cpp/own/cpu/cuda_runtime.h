@@ -198,6 +198,8 @@ template <class T> inline void __stcs(T* p, T const& v) {
   *p = v;
 }
 inline float __expf(float x) { return expf(x); }
+inline float __fdividef(float x, float y) { return x / y; }
+inline float rsqrtf(float x) { return 1.0f / sqrtf(x); }
 inline int __float2int_rn(float x) { return x != x ? 0 : x >= 2147483648.0f ? 2147483647 : x < -2147483648.0f ? -2147483647 - 1 : int(lrintf(x)); }
 
 #include "tensor_cores.h"
