@@ -168,7 +168,7 @@ def _space(rows: Rows, reduces: bool) -> dict[str, Any]:
         threads = max(t for t in ROW_THREADS if t <= 256 and ((t - 1) * vector < width or t == ROW_THREADS[0]))
     block = next((b for b in reversed(BLOCK_ROWS) if b * threads <= 256), 1)
     parameters = [
-        ("stream", (0, 1), int(reduces), "whether data pass the caches by"),
+        ("stream", (0, 1), 0, "whether data pass the caches by"),
         ("row_threads", ROW_THREADS, threads, "threads of a row"),
         ("unroll", UNROLLS, whole or 1, "loads of a thread in flight"),
         ("block_rows", BLOCK_ROWS, block, "rows of a block"),
