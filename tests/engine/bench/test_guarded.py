@@ -88,10 +88,11 @@ def test_the_limit_goes_by_what_is_multiplied_before_the_flag_is_set(name, limit
 
 
 def test_programs_that_read_images_as_they_lie_are_one_launch_of_cpp_and_say_whether_their_guard_tripped():
-    for name in guarded.ROWS:
+    # The first one's images are checked by themselves; reading the second one's would take too much of its product.
+    for name, limit in zip(guarded.ROWS, (guarded.BEFORE, guarded.AFTER), strict=True):
         texts = guarded.texts(name)
         assert "compute tf32" in texts[guarded.TF32]
-        assert guarded.limit(check(texts["guarded"]).program) == guarded.BEFORE  # images are checked by themselves
+        assert guarded.limit(check(texts["guarded"]).program) == limit
         assert "transform" not in texts["guarded"] and len(check(texts["guarded"]).program.stages) == 1
         assert "run.tripped = " in sources(texts["guarded"])["cpp"].binding
         assert "tripped" not in sources(texts["plain"])["cpp"].binding
