@@ -16,7 +16,7 @@ from typing import Any
 from engine import atomic_write
 from engine.bench.run import runner as bench
 from engine.bench.studies import rehearsed, shape_groups
-from engine.bench.studies.shape_groups import copies, rows
+from engine.bench.studies.shape_groups import copies, rivals, rows
 from engine.bench.studies.shape_groups.saved import Saved
 from engine.bench.studies.shape_groups.study import CANDIDATES, Row, Study
 from engine.devices import SessionRefused, registry
@@ -87,7 +87,7 @@ def main(argv: list[str] | None = None) -> int:
         "model": "of the environment" if args.own_model else "rehearsed: rules wrote each reply",
         "skill": args.skill, "seed": args.seed, "form": form, "trials": args.trials, "published": PUBLISHED, "rows": [],
         "version": VERSION,
-        "sessions": {}, "copies": {},
+        "sessions": {}, "copies": {}, "rivals": {},
     }  # fmt: skip
     results |= _earlier(args.json, results)
 
@@ -104,6 +104,7 @@ def main(argv: list[str] | None = None) -> int:
         study = Study(
             args.device, form, args.trials, args.at_once, args.seed, models, hardware, measured,
             Saved(results["sessions"], write), copies.Copies(time_, Saved(results["copies"], write)), args.candidates,
+            rivals.Rivals(rivals.measured if measured and form == "kernel" else None, Saved(results["rivals"], write)),
         )  # fmt: skip
         for name in names:
             for cls in classes:
@@ -128,7 +129,7 @@ def _earlier(path: Path | None, results: dict[str, Any]) -> dict[str, Any]:
     same = ("gpu", "driver", "model", "skill", "seed", "form", "trials", "version")
     if any(earlier.get(k) != results.get(k) for k in same):
         return {}
-    return {name: earlier.get(name, {}) for name in ("sessions", "copies")}
+    return {name: earlier.get(name, {}) for name in ("sessions", "copies", "rivals")}
 
 
 def _listed(parser: argparse.ArgumentParser, text: str, known: Sequence[str]) -> list[str]:

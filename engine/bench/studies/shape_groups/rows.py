@@ -2,7 +2,8 @@
 
 A kernel has two shares. Of the bandwidth's bound: the time in which the measured bandwidth moves its bytes, over its
 own. Of the copy: the time of a plain copy of as many bytes, timed in the same run, over its own. The first cannot come
-near 100% where a launch takes longer than the bytes (16 rows); the second can.
+near 100% where a launch takes longer than the bytes (16 rows); the second can. Over torch.compile it has the ratio of
+two times by one clock where that clock timed torch.compile too (`rivals`), else the one through eager PyTorch.
 """
 
 from __future__ import annotations
@@ -40,6 +41,12 @@ def best_of(shape: dict[str, Any], arm: str) -> dict[str, Any] | None:
     return shape[arm]["best"] if shape[arm] else None
 
 
+def compiled_of(shape: dict[str, Any], best: dict[str, Any]) -> float | None:
+    """torch.compile's time over a kernel's."""
+    rival_ms = (shape.get("rival") or {}).get("ms")
+    return rival_ms / best["ms"] if rival_ms else best["compiled"]
+
+
 def summary(row: dict[str, Any]) -> dict[str, Any]:
     """By arm, over tuned and over unseen shapes, geometric means and the least: `bandwidth`, the share of the
     bandwidth's bound; `copy`, the share of the copy; `speedup` over PyTorch, and `compiled` over torch.compile.
@@ -48,9 +55,10 @@ def summary(row: dict[str, Any]) -> dict[str, Any]:
     for where in ("tuned", "unseen"):
         shapes = [s for s in row["shapes"] if s["tuned"] == (where == "tuned")]
         for arm in ARMS:
-            right = [(best, s["shares"][arm]) for s in shapes if (best := best_of(s, arm))]
+            timed = [(best, s) for s in shapes if (best := best_of(s, arm))]
+            right = [(best, s["shares"][arm]) for best, s in timed]
             shares = {name: [s[name] for _, s in right if s[name]] for name in ("bandwidth", "copy")}
-            compiled = [b["compiled"] for b, _ in right if b["compiled"]]
+            compiled = [ratio for best, s in timed if (ratio := compiled_of(s, best))]
             means[f"{arm}_{where}"] = {
                 "right": len(right), "of": len(shapes),
                 "whole": sum(b["bandwidth"] * b["ms"] for b, _ in right) / sum(b["ms"] for b, _ in right)
@@ -92,7 +100,7 @@ def table(row: dict[str, Any]) -> Iterator[str]:
         for arm, kernel in ARMS.items():
             best, share = best_of(s, arm), s["shares"][arm]
             cells = [name, kernel, _ms(best), _ms(s["copy"]), _percent(share["bandwidth"]), _percent(share["copy"])]
-            cells += [_times(best and best["speedup"]), _times(best and best["compiled"])]
+            cells += [_times(best and best["speedup"]), _times(best and compiled_of(s, best))]
             yield f"| {' | '.join(cells)} |"
 
 
@@ -113,4 +121,4 @@ def _times(ratio: float | None) -> str:
     return f"{ratio:.2f}x" if ratio else "-"
 
 
-__all__ = ["ARMS", "best_of", "lines", "summary", "table", "with_shares", "words"]
+__all__ = ["ARMS", "best_of", "compiled_of", "lines", "summary", "table", "with_shares", "words"]

@@ -11,6 +11,7 @@ from typing import Any, TypeVar
 
 from engine.bench.studies.shape_groups import folds, rows
 from engine.bench.studies.shape_groups.copies import Copies
+from engine.bench.studies.shape_groups.rivals import Rivals
 from engine.bench.studies.shape_groups.rows import words
 from engine.bench.studies.shape_groups.saved import Saved
 from engine.llm import handler, settings
@@ -43,6 +44,7 @@ class Study:
     sessions: Saved = field(default_factory=Saved)
     copies: Copies = field(default_factory=lambda: Copies(_untimed))
     candidates: int = CANDIDATES
+    rivals: Rivals = field(default_factory=Rivals)
 
     def session(self, group: ShapeGroup, shape: Shape, cls: str, strategy: str, **options: Any) -> dict[str, Any]:
         """One session, played now or before; in kernel form the naive source is the owner's first trial, but where
@@ -129,7 +131,8 @@ class Row:
         return self.row
 
     def _alone(self, shapes: Sequence[Shape]) -> None:
-        """The arms that know one shape alone; then the copies, with nothing beside them on a warm machine."""
+        """The arms that know one shape alone; then the copies and torch.compile, with nothing beside them on a warm
+        machine."""
         study, group, cls = self.study, self.group, self.cls
         arms = {"own": study.tuned, "direct": study.direct}
         rewritten = self._rewritten
@@ -138,7 +141,9 @@ class Row:
         for shape in shapes:
             self._put(shape, **{arm: ended[key] for arm in ARMS if (key := (shape, arm)) in ended})
         for shape in shapes:
-            self._put(shape, copy=study.copies.of(group.module(shape, cls)))
+            source = group.module(shape, cls)
+            self._put(shape, copy=study.copies.of(source))
+            self._put(shape, rival=study.rivals.of(source, group.naive(), cls))
 
     def _general(self) -> None:
         """Choose the general configuration over the tuned shapes, and time it at the unseen ones."""
@@ -166,8 +171,8 @@ class Row:
         """Add results of a shape, and write the row with its means so far."""
         old = self.shapes.get(shape)
         new = old or {
-            "shape": list(shape), "tuned": shape in self.group.tuned, "copy": None, "own": None, "direct": None,
-            "general": None,
+            "shape": list(shape), "tuned": shape in self.group.tuned, "copy": None, "rival": None, "own": None,
+            "direct": None, "general": None,
         }  # fmt: skip
         self.shapes[shape] = rows.with_shares(new | results)
         self.row["shapes"] = list(self.shapes.values())
