@@ -124,6 +124,6 @@ def test_only_a_run_of_the_same_request_goes_on(tmp_path):
     request |= {"version": 2}
     assert command._earlier(out, request) == {}
     out.write_text(json.dumps({**request, "sessions": {"one": {}}}))
-    assert command._earlier(out, request) == {"sessions": {"one": {}}, "copies": {}}
+    assert command._earlier(out, request) == {"sessions": {"one": {}}, "copies": {}, "rivals": {}}
     assert command._earlier(out, {**request, "trials": 8}) == {}
     assert command._earlier(out, {**request, "version": 1}) == {}, "its ratios over torch.compile were of one mode"
