@@ -28,7 +28,9 @@ def ms(value: float) -> str:
     return f"{value:.3g} ms" if value < 999.5 else f"{value / 1e3:.3g} s"
 
 
-def ratio(value: float) -> str:
+def ratio(value: float | None) -> str:
+    if value is None:
+        return "-"
     return f"{value:.2f}" if value < 1000 else f"{value:,.0f}"
 
 

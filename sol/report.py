@@ -47,24 +47,27 @@ class Garbled(Exception):
 
 
 @contextmanager
-def of_a_trace() -> Iterator[None]:
-    """Around work on a traced graph: any error but a HardwareError becomes Garbled, because a module may have written
-    that graph itself. The error is logged, for a graph that the tracer did write."""
+def of_a_trace(work: str = "no report can be made of it", passing: tuple[type[Exception], ...] = ()) -> Iterator[None]:
+    """Around work on a traced graph: any error but a HardwareError and those of `passing` becomes Garbled, because a
+    module may have written that graph itself. The error is logged, for a graph that the tracer did write. `work`: what
+    cannot be done."""
     try:
         yield
-    except (HardwareError, Garbled):
+    except (HardwareError, Garbled, *passing):
         raise
     except Exception as e:
-        logger.exception("no report of a traced graph")
+        logger.exception("%s, a traced graph", work)
         raise Garbled(
-            f"The module's trace is garbled: no report can be made of it ({type(e).__name__}: {str(e)[:200]}). This "
-            "happens if a module writes to file descriptors that it did not open; remove such writes."
+            f"The module's trace is garbled: {work} ({type(e).__name__}: {str(e)[:200]}). This happens if a module "
+            "writes to file descriptors that it did not open; remove such writes. If it does not, the mistake is ours "
+            "and is in the engine's log."
         ) from None
 
 
 @dataclass(frozen=True)
 class Report:
-    """Every field is JSON; `report` explains them."""
+    """Every field is JSON; `report` explains them. A gap is null to a limit of zero (nothing to do), where no time is a
+    multiple of it."""
 
     gpu: dict[str, Any]
     classes: list[str]
@@ -83,7 +86,7 @@ class Report:
     version: int = field(default=VERSION)
 
     def to_json(self) -> str:
-        return json.dumps(asdict(self))
+        return json.dumps(asdict(self), allow_nan=False)
 
     def to_markdown(self) -> str:
         """For a prompt or a terminal: tables, no colour."""
@@ -197,8 +200,12 @@ def _holds_for(graph: OpGraph, b: Bounds, less: dict[str, Any]) -> str:
     return f" that {' and '.join(words)}" if words else ""
 
 
+def _gap(ms: float, b: Bounds) -> float | None:
+    return gap(ms, b.ms) if b.ms > 0 else None  # JSON has no infinity
+
+
 def _time(ms: float, b: Bounds, baseline_ms: float) -> dict[str, Any]:
-    return {"ms": ms, "gap": gap(ms, b.ms), "score": score(ms, b.ms, baseline_ms), "speedup": baseline_ms / ms}
+    return {"ms": ms, "gap": _gap(ms, b), "score": score(ms, b.ms, baseline_ms), "speedup": baseline_ms / ms}
 
 
 def _bounds_row(b: Bounds, hw: Hardware, holds_for: str) -> dict[str, Any]:
@@ -221,12 +228,12 @@ def _bounds_row(b: Bounds, hw: Hardware, holds_for: str) -> dict[str, Any]:
 
 def _baseline(graph: OpGraph, hw: Hardware, b: Bounds, measured: float | None) -> dict[str, Any]:
     if measured is not None:
-        return {"ms": measured, "kind": "measured", "gap": gap(measured, b.ms), "score": 0.5, "error": None}
+        return {"ms": measured, "kind": "measured", "gap": _gap(measured, b), "score": 0.5, "error": None}
     ms = max(predict_eager(graph, hw, pytorch_class(b.cls, graph), autocast=True).ms, b.ceiling.ms)
     return {
         "ms": ms,
         "kind": "predicted",
-        "gap": gap(ms, b.ms),
+        "gap": _gap(ms, b),
         "score": score(ms, b.ms, ms),
         "error": KNOWN_ERROR,
     }

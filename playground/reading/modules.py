@@ -10,7 +10,6 @@ from __future__ import annotations
 import functools
 import hashlib
 import json
-from math import isfinite
 from typing import Any
 
 from django.db.models import Q
@@ -87,10 +86,9 @@ def _priced(text: str, gpu: str, classes: tuple[str, ...]) -> dict[str, Any]:
 
 def _limit(cls: str, priced: dict[str, Any]) -> dict[str, Any]:
     bound, theirs = priced["bounds"][cls], priced["baselines"].get(cls)
-    gap = theirs["gap"] if theirs and isfinite(theirs["gap"]) else None  # to a limit of 0 it is infinite: no JSON
     return {
         "cls": cls, "ms": bound["ms"], "bound_by": bound["bound_by"],
-        "pytorch_ms": theirs["ms"] if theirs else None, "gap": gap,
+        "pytorch_ms": theirs["ms"] if theirs else None, "gap": theirs["gap"] if theirs else None,
     }  # fmt: skip
 
 

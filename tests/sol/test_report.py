@@ -8,6 +8,7 @@ import pytest
 from suite59 import Builder, gemm_problem
 
 from sol.__main__ import main
+from sol.graph import Op, OpGraph, Tensor
 from sol.hardware import HardwareError, load
 from sol.report import Report, report
 
@@ -35,6 +36,14 @@ def test_a_measured_baseline_replaces_the_prediction():
         "ms": 0.3624, "kind": "measured", "gap": pytest.approx(1.3044, abs=1e-3), "score": 0.5, "error": None,
     }  # fmt: skip
     assert "takes 0.362 ms" in r.sentence
+
+
+def test_a_module_that_only_takes_views_has_a_report_that_every_reader_of_json_takes():
+    x, y = Tensor("x", (4, 8), "f32", "input"), Tensor("y", (8, 4), "f32", "intermediate")
+    views = OpGraph({"x": x, "y": y}, (Op("t", "permute", ("x",), ("y",), {"dims": [1, 0]}),), ("x",), ("y",))
+    r = report(views, H200, ["f32"], best={"f32": 0.01})
+    assert "Infinity" not in r.to_json() and r.baselines["f32"]["gap"] is None is r.best["f32"]["gap"]
+    assert r.to_html() and "| - |" in r.to_markdown()
 
 
 def test_a_programs_time_is_given_gap_score_and_speedup():
