@@ -112,14 +112,16 @@ def _trace(args: argparse.Namespace) -> int:
 def _report(args: argparse.Namespace) -> int:
     from engine.devices.ceilings import known
     from sol.hardware import HardwareError, load
-    from sol.report import report
+    from sol.report import Garbled, of_a_trace, report
 
     try:
-        hw = known(load(args.gpu))
-        sol_report = report(_graph(args.file, tensor_bytes=ANY_SIZE), hw, args.classes)
-    except HardwareError as e:
+        hw, graph = known(load(args.gpu)), _graph(args.file, tensor_bytes=ANY_SIZE)
+        with of_a_trace():
+            limits = report(graph, hw, args.classes)
+            text = limits.to_json() if args.json else limits.to_html() if args.html else limits.to_markdown()
+    except (HardwareError, Garbled) as e:
         raise BadInput(str(e)) from None
-    print(sol_report.to_json() if args.json else sol_report.to_html() if args.html else sol_report.to_markdown())
+    print(text)
     return OK
 
 

@@ -15,7 +15,7 @@ import json
 import logging
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import nullcontext
+from contextlib import contextmanager, nullcontext
 from dataclasses import asdict, replace
 from typing import Any
 
@@ -38,7 +38,7 @@ from engine.session.spec import UNTITLED, BadSpec, SessionSpec
 from engine.strategies import registry
 from engine.strategies.api import Strategy, Unsuitable
 from engine.strategies.planner.lowering import program_graph
-from engine.strategies.problem import Prepared
+from engine.strategies.problem import Cancelled, Prepared
 from engine.strategies.pytorch_stays import PyTorchStays
 from sol.bounds import pytorch_class
 from sol.graph import OpGraph
@@ -284,6 +284,15 @@ class _Session:
         traced = (self.tracer or trace)(self.spec.source, cancelled=self.owner.stop.is_set, local_user=self.local_user)
         return traced.graph, traced.title
 
+    @contextmanager
+    def _garbled(self, work: str) -> Iterator[None]:
+        """Refuse the session when work on a module's graph fails, which the module may have written itself."""
+        try:
+            with nullcontext() if self._is_program else of_a_trace(work, (SessionRefused, Cancelled)):
+                yield
+        except Garbled as e:
+            raise SessionRefused("garbled", str(e)) from None
+
     def _hardware(self) -> Hardware:
         """The device's figures, from the log if it has them, because new probes on this machine must not change a
         ranking. The second roof of a measuring device is that of this machine, if it was probed."""
@@ -300,25 +309,22 @@ class _Session:
     def _report(self, graph: OpGraph, hardware: Hardware) -> Events:
         if self.past(events.Reported):
             return
-        try:
-            with nullcontext() if self._is_program else of_a_trace():
-                limits = report(graph, hardware, asked=self.spec.classes)
-        except Garbled as e:
-            raise SessionRefused("garbled", str(e)) from None
+        with self._garbled("no report can be made of it"):
+            limits = report(graph, hardware, asked=self.spec.classes)
+            text, figures = limits.to_json(), json.dumps(asdict(hardware))
         bounds = {cls: b["ms"] for cls, b in limits.bounds.items()}
-        text, figures = limits.to_json(), json.dumps(asdict(hardware))
         event = events.Reported(events.blob_name(text), bounds, limits.sentence, events.blob_name(figures))
         yield from self.emit(event, text, figures)
 
     def _prepared(self, task: Problem, hardware: Hardware) -> Logged[Prepared]:
         """The problem with all that a script may ask about it."""
-        problem = yield from self.lanes.call(
-            lambda: Prepared(
-                task, self.spec.classes, hardware, self.device.kind, self.device.screens,
-                cancelled=self.owner.cancelled,
-            ),
-            "think", "prepare", beside=True,
-        )  # fmt: skip
+
+        def prepared() -> Prepared:
+            device, cancelled = self.device, self.owner.cancelled
+            with self._garbled("no program can be planned for it"):
+                return Prepared(task, self.spec.classes, hardware, device.kind, device.screens, cancelled=cancelled)
+
+        problem = yield from self.lanes.call(prepared, "think", "prepare", beside=True)
         refusal = problem.refusal
         if refusal is not None:
             kernels = any(e.data.get("form") == "kernel" for e in self.journal.tries())

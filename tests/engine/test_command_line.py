@@ -7,11 +7,13 @@ import signal
 import subprocess
 import sys
 import time
+from types import SimpleNamespace
 
 import pytest
 
 from engine import __main__ as command
 from engine.session import recording
+from sol.graph import Op, OpGraph, Tensor
 from tests.engine.counting import PROGRAM
 
 
@@ -108,6 +110,17 @@ def test_trace_and_report_of_a_program(program, capsys):
     assert graph["ops"][-1]["outputs"] == ["y"]
     assert command.main(["report", str(program), "--gpu", "h200", "--json"]) == 0
     assert "f16" in json.loads(capsys.readouterr().out)["bounds"]
+
+
+def test_a_trace_without_a_report_is_exit_status_2(tmp_path, capsys, monkeypatch):
+    """A module may write its trace itself."""
+    x, y = Tensor("x", (4, 8), "f32", "input"), Tensor("y", (4, 8), "f32", "intermediate")
+    forged = OpGraph({"x": x, "y": y}, (Op("linear", "linear", (), ("y",)),), ("x",), ("y",))
+    monkeypatch.setattr("engine.trace.trace", lambda *_, **__: SimpleNamespace(graph=forged))
+    path = tmp_path / "module.py"
+    path.write_text("class Model: ...\n")
+    assert command.main(["report", str(path)]) == 2
+    assert "error: The module's trace is garbled" in capsys.readouterr().err
 
 
 def test_problems_lists_every_example_with_what_it_is(capsys):

@@ -39,6 +39,22 @@ def test_a_trace_without_a_report_is_a_refusal(changes):
     assert (ended.state, ended.code) == ("refused", "garbled") and "The module's trace is garbled" in ended.reason
 
 
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"op": "cumsum", "attrs": {}},
+        {"op": "cumsum", "attrs": {"dim": [1]}},
+        {"op": "cat", "attrs": {"dim": [1]}},
+    ],
+)
+def test_a_trace_that_the_planner_cannot_read_is_a_refusal(changes):
+    log = played(graph(**changes))
+    assert any(isinstance(e, events.Reported) for e in log), "each has a report"
+    ended = log[-1]
+    assert (ended.state, ended.code) == ("refused", "garbled")
+    assert "no program can be planned for it" in ended.reason and "the mistake is ours" in ended.reason
+
+
 def test_the_forged_window_of_nearly_2_to_the_40_has_a_report():
     log = played(graph(attrs={"kernel_size": 2**40 - 1, "stride": [], "padding": [0, 0], "dilation": [1, 1]}))
     assert any(isinstance(e, events.Reported) for e in log) and log[-1].code != "engine_error"
