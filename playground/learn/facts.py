@@ -7,7 +7,7 @@ The first line of a docstring is shown to a teacher who calls a function wrongly
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from dsl import ir
@@ -299,7 +299,18 @@ def use(name: str) -> tuple[str, str]:
     return f"{name}({arguments.get(name, 'a, ...')})", doc if name in arguments else "as in Python"
 
 
-COSTS = {"predicted": 3, "error_code": 15}  # those that take longer count as so many calls
+# Those that take longer count as more calls; two of them more for a long work or program, of which they compare pairs.
+COSTS = {"predicted": 3, "lever": 3, "unfused": 2, "error_code": 15}
+_OF_PAIRS = ("predicted", "lever")
+
+
+def cost(name: str, values: Sequence[Any]) -> int:
+    """As how many calls a call of a function counts."""
+    sizes = [len(v.ops if isinstance(v, OpGraph) else v.stages) for v in values if isinstance(v, (OpGraph, ir.Program))]
+    longer = 1 + max(sizes, default=0) // 8 if name in _OF_PAIRS else 1
+    return COSTS.get(name, 1) * longer**2
+
+
 FUNCTIONS: dict[str, Callable[..., Any]] = {
     "abs": abs, "max": max, "min": min, "round": round,
     "peak": peak, "bandwidth": bandwidth, "ridge": ridge, "sms": sms,

@@ -32,6 +32,7 @@ from sol.graph import OpGraph
 
 DIGITS = 9  # of a size
 MOST_POINTS = 24
+READING = 3  # calls that reading a work of a sweep counts as
 EPSILONS = (0.05, 0.1, 0.25, 0.5, 1.0)
 WINDOWS = (1, 2, 3, 4, 6, 12)
 PANES = ("trials", "history", "roofline", "breakdown", "result")  # of playground.sharing.pages
@@ -100,9 +101,18 @@ class _Fields:
                 raise FigureError(line, f"This figure has no line `{name[:40]}`.", "See playground/lessons/README.md.")
 
 
-def _devices(fields: _Fields, classes: list[str]) -> list[dict[str, Any]]:
-    devices = []
-    for name in fields.list("gpus", "h200, h100-pcie, a100-80gb, l40s, rtx4090"):
+def _spend(fields: _Fields, scope: Scope, calls: int) -> None:
+    """Count work, before it is done, as calls of functions: the lists of a figure multiply."""
+    try:
+        scope.spend(calls)
+    except ExpressionError as e:
+        raise FigureError(fields.line, str(e)) from None
+
+
+def _devices(fields: _Fields, scope: Scope, classes: list[str]) -> list[dict[str, Any]]:
+    devices, names = [], fields.list("gpus", "h200, h100-pcie, a100-80gb, l40s, rtx4090")
+    _spend(fields, scope, len(names) * len(classes))
+    for name in names:
         try:
             hw = facts.gpu(name)
         except facts.FactError as e:
@@ -128,6 +138,7 @@ def _graphs(fields: _Fields, scope: Scope, texts: dict[str, str]) -> list[tuple[
         if not match or match[1] not in texts or max(map(len, sizes)) > DIGITS:
             fix = "Write `sweep rows: layer 1024 = 16 64 256`: a work block, the size to change, its values."
             raise FigureError(line, "This sweep cannot be read.", fix)
+        _spend(fields, scope, READING * len(sizes))
         for size in sizes:
             text = re.sub(rf"(?<![\w.]){match[2]}(?![\w.])", size, texts[match[1]])
             try:
@@ -147,13 +158,10 @@ def _label(size: int, name: str) -> str:
 
 def _roofline(fields: _Fields, scope: Scope, texts: dict[str, str]) -> dict[str, Any]:
     classes = fields.list("class", "f16")
-    devices = _devices(fields, classes)
+    devices = _devices(fields, scope, classes)
     points = []
     for label, graph in _graphs(fields, scope, texts):
-        try:
-            scope.spend(len(classes) * len(devices))
-        except ExpressionError as e:
-            raise FigureError(fields.line, str(e)) from None
+        _spend(fields, scope, len(classes) * len(devices))
         by_class: dict[str, Any] = {}
         for cls in classes:
             for device in devices:
@@ -178,7 +186,8 @@ def _waves(fields: _Fields, scope: Scope, texts: dict[str, str]) -> dict[str, An
     m, n, k = map(int, sizes)
     splits = [int(s) if re.fullmatch(rf"\d{{1,{DIGITS}}}", s) else 0 for s in fields.list("splits", "1")]
     tiles, cls = fields.list("tiles", "128x256x64"), fields.text("class", "f16")
-    devices = _devices(fields, [cls])
+    devices = _devices(fields, scope, [cls])
+    _spend(fields, scope, len(devices) * len(tiles) * len(splits))
     cases = []
     for device in devices:
         for tile in tiles:

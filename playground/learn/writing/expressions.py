@@ -11,11 +11,13 @@ from __future__ import annotations
 import ast
 import math
 import operator
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import chain, islice
 from typing import Any
 
 LONGEST = 400  # characters
+LISTED = 30  # names that a message lists
 WHOLE = 2**63  # whole numbers beyond it go on as floats, which overflow instead of growing
 _BINARY = {
     ast.Add: operator.add, ast.Sub: operator.sub, ast.Mult: operator.mul, ast.Div: operator.truediv,
@@ -27,6 +29,12 @@ _COMPARE = {
 }  # fmt: skip
 
 
+def listing(names: Iterable[str]) -> str:
+    """Names for a message, the first ones of many: a text may have thousands, and a mistake in each line."""
+    some = list(islice(names, LISTED + 1))
+    return ", ".join(some[:LISTED]) + (", .." if len(some) > LISTED else "")
+
+
 class ExpressionError(ValueError):
     """An expression that cannot be read or computed. The message is one sentence for the lesson's author."""
 
@@ -34,14 +42,14 @@ class ExpressionError(ValueError):
 @dataclass
 class Scope:
     """The names that expressions of a lesson may use. `values`: computed on first use and then kept. `left`: calls of
-    functions that may still be made while a text is read; None: any number. `costs`: of functions that count as more
-    than one call."""
+    functions that may still be made while a text is read; None: any number. `cost(function, arguments)`: as how many
+    calls a call counts."""
 
     functions: Mapping[str, Callable[..., Any]]
     objects: dict[str, Any] = field(default_factory=dict)
     values: dict[str, Expression] = field(default_factory=dict)
     left: int | None = None
-    costs: Mapping[str, int] = field(default_factory=dict)
+    cost: Callable[[str, Sequence[Any]], int] = lambda name, values: 1
     computing: set[str] = field(default_factory=set)  # values that wait for their own names
 
     def __contains__(self, name: str) -> bool:
@@ -57,7 +65,7 @@ class Scope:
     def get(self, name: str) -> Any:
         if name not in self.objects:
             if name not in self.values:
-                known = ", ".join(sorted({*self.objects, *self.values})) or "none"
+                known = listing(chain(self.objects, (v for v in self.values if v not in self.objects))) or "none"
                 raise ExpressionError(f"There is no value {name!r}; the lesson's values are: {known}.")
             if name in self.computing:
                 raise ExpressionError(f"The value {name!r} is computed from itself.")
@@ -156,22 +164,22 @@ def _value(node: ast.expr, scope: Scope) -> Any:
             return _value(body if _value(test, scope) else other, scope)
         case ast.List(elts=parts):
             return [_value(part, scope) for part in parts]
-        case ast.Call(func=ast.Name(id=name), args=arguments, keywords=named):
-            return _call(node, name, arguments, named, scope)
+        case ast.Call(func=ast.Name(id=name), args=arguments, keywords=options):
+            return _call(node, name, arguments, options, scope)
     raise ExpressionError(
         f"`{ast.unparse(node)}` is not allowed; use numbers, texts in quotes, + - * / **, comparisons, `a if b else c` "
         "and the functions of playground/lessons/README.md."
     )
 
 
-def _call(node: ast.expr, name: str, arguments: list[ast.expr], named: list[ast.keyword], scope: Scope) -> Any:
+def _call(node: ast.expr, name: str, arguments: list[ast.expr], options: list[ast.keyword], scope: Scope) -> Any:
     if name not in scope.functions:
         raise ExpressionError(f"There is no function {name!r}; there are {', '.join(sorted(scope.functions))}.")
-    scope.spend(scope.costs.get(name, 1))
     values = [_value(argument, scope) for argument in arguments]
-    if any(keyword.arg is None for keyword in named):
+    if any(keyword.arg is None for keyword in options):
         raise ExpressionError(f"`{ast.unparse(node)}`: write each argument by itself.")
-    keywords = {str(keyword.arg): _value(keyword.value, scope) for keyword in named}
+    keywords = {str(keyword.arg): _value(keyword.value, scope) for keyword in options}
+    scope.spend(scope.cost(name, [*values, *keywords.values()]))
     try:
         return scope.functions[name](*values, **keywords)
     except TypeError:

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 
 from playground.learn.model import QUESTIONS, Option, Question, Wrong
 from playground.learn.writing import markdown
-from playground.learn.writing.expressions import Expression, ExpressionError, Scope, read
+from playground.learn.writing.expressions import Expression, ExpressionError, Scope, listing, read
 
 KEYS = ("ask", "right", "within", "because", "hint")
 LABELLED = ("option", "wrong")
@@ -53,7 +53,7 @@ def ask(
     unit = " ".join(words[1:])[:UNITS] or (original.unit if original else "")
     right = original.right if original else reader.right(line)
     options = reader.options(original)
-    wrongs, keys = reader.wrongs(kind, {o.code for o in options}, first)
+    wrongs, keys = reader.wrongs(kind, dict.fromkeys(o.code for o in options), first)
     hints = reader.many("hint") or (first.hints if first else ())
     question = Question(
         kind,
@@ -124,7 +124,9 @@ class _Rows:
             return tuple(Option(code, html) for code, html in words.items())
         return tuple(Option(o.code, words.get(o.code, o.html)) for o in original.options)
 
-    def wrongs(self, kind: str, codes: set[str], first: Asked | None) -> tuple[tuple[Wrong, ...], tuple[str, ...]]:
+    def wrongs(
+        self, kind: str, codes: dict[str, None], first: Asked | None
+    ) -> tuple[tuple[Wrong, ...], tuple[str, ...]]:
         words: dict[str, tuple[str, int]] = {}
         for name, value, line in self.rows:
             if match := re.match(r"wrong\s+(\S.*)$", name):
@@ -147,7 +149,7 @@ class _Rows:
             elif key in codes:
                 wrongs.append((key, Wrong(html, code=key)))
             else:
-                self.wrong(line, f"No option is called {key!r}.", f"The options are {', '.join(sorted(codes))}.")
+                self.wrong(line, f"No option is called {key!r}.", f"The options are {listing(codes)}.")
         return tuple(w for _, w in wrongs), tuple(key for key, _ in wrongs)
 
     def unknown(self) -> None:
@@ -170,7 +172,7 @@ def _answerable(question: Question, wrong: Say, line: int, drawn: bool) -> None:
         wrong(line, str(e))
         return
     if question.kind == "choice" and value not in codes:
-        wrong(line, f"The right answer is {value!r}, which no option is.", f"The options are {', '.join(codes)}.")
+        wrong(line, f"The right answer is {value!r}, which no option is.", f"The options are {listing(codes)}.")
     if question.kind == "multi" and not (isinstance(value, list) and all(code in codes for code in value)):
         wrong(line, f"The right answer is {value!r}; it must be a list of options.", "Use those(a=..., b=...).")
     if question.kind == "choice" and not drawn and value in [w.code for w in question.wrongs]:

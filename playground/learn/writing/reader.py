@@ -26,6 +26,7 @@ LONGEST = 60_000  # characters
 MOST_STEPS = 40
 MOST_BLOCKS = 60  # works, programs, modules and figures
 MOST_CALLS = 3000  # of functions, while a text is read
+MOST_MISTAKES = 200  # that are told at once: a text of 60,000 characters may have one in every third
 LANGUAGES = ("en", "ko")
 _NAMED = ("work", "program", "module")  # blocks that define a name
 _VALUE = re.compile(r"^([A-Za-z_]\w{0,63})\s{0,20}=\s{0,20}(\S.*)$")
@@ -35,7 +36,7 @@ _VALUE = re.compile(r"^([A-Za-z_]\w{0,63})\s{0,20}=\s{0,20}(\S.*)$")
 class _Original:
     """What a translation takes from the original: its blocks by name, its scope and its questions by step."""
 
-    scope: Scope = field(default_factory=lambda: Scope(facts.FUNCTIONS, costs=facts.COSTS))
+    scope: Scope = field(default_factory=lambda: Scope(facts.FUNCTIONS, cost=facts.cost))
     texts: dict[str, str] = field(default_factory=dict)
     drawn: dict[str, dict[str, Any]] = field(default_factory=dict)
     figures: dict[str, tuple[str, figures.Rows, int]] = field(default_factory=dict)
@@ -308,7 +309,7 @@ def _few_blocks(raw: Raw) -> None:
 
 
 def _sorted(mistakes: list[Mistake]) -> list[Mistake]:
-    return sorted(dict.fromkeys(mistakes), key=lambda m: m.line)
+    return sorted(dict.fromkeys(mistakes), key=lambda m: m.line)[:MOST_MISTAKES]
 
 
 def _head(raw: Raw, reader: _Reader, first: Lesson | None) -> tuple[str, int]:

@@ -3,6 +3,7 @@
 import io
 import json
 import re
+import time
 
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -113,6 +114,41 @@ def test_a_text_cannot_keep_the_server_busy():
     works = "".join(f"```work w{i} hidden\nx: f16[8] input\nreturn x\n```\n" for i in range(70))
     assert [line for line, text in mistakes(HEAD + "## read a: A\n" + works) if "at most 60" in text] == [247]
     assert mistakes("x" * 60_001)[0][1].startswith("A lesson has at most 60,000")
+
+
+LONG = "program p(x: f16[64, 64], w: f16[64, 64]) -> f16[64, 64] {\n" + "".join(
+    f"y{i + 1} = gemm({f'y{i}' if i else 'x'}, w.T) {{ }}\n" for i in range(300)
+)  # fmt: skip
+STEP = HEAD + "## read a: A\n"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        STEP + "```figure f waves\nproduct: 8 8 8\ntiles: {}\nsplits: {}\n```\n".format("8x8x8," * 999, "1," * 999),
+        STEP + "```figure f roofline\nwork: w\ngpus: {}\nclass: {}\n```\n".format("h200," * 5000, "f16," * 7000),
+        STEP + WORK + "```figure f roofline\n" + f"sweep n: w 8 = {'9 ' * 24}\n" * 900 + "```\n",
+        STEP + f"```program p\n{LONG}return y300\n}}\n```\n" + "{{predicted(p)}}\n\n" * 2500,
+        STEP + WORK.replace("return x", "".join(f"y{i} = gelu(x)\n" for i in range(56)) + "return y55")
+        + '{{lever(w, "f16")}}\n\n' * 2500,
+    ],
+    ids=["waves", "devices", "sweeps", "a long program", "levers"],
+)  # fmt: skip
+def test_work_is_counted_before_it_is_done(text):
+    """Lists multiply, and a long program takes longer: 600 characters took a second, 20,000 took three minutes."""
+    began = time.process_time()
+    assert any("too many numbers" in words for _, words in mistakes(text))
+    assert time.process_time() - began < 3
+
+
+def test_many_mistakes_are_told_in_a_short_answer():
+    """Each of 5,000 mistakes listed 3,000 names: 60 KB were answered by 130 MB."""
+    names = "".join(f"a{i}=1\n" for i in range(3000))
+    lesson, faults = learn.read(STEP + f"```values\n{names}```\n" + "{{z}}\n" * 5000)
+    assert lesson is not None and len(faults) == 200 and len(json.dumps([m.text + m.fix for m in faults])) < 100_000
+    options = "".join(f"option o{i}: b\n" for i in range(1500)) + "".join(f"wrong w{i}: c\n" for i in range(1500))
+    lesson, faults = learn.read(HEAD + ASK.format('"a"').replace("option a: A\n", "option a: A\n" + options))
+    assert len(faults) == 200 and len(json.dumps([m.text + m.fix for m in faults])) < 100_000
 
 
 NUMBER = re.compile(r"\d+(?:\.\d+)?")
