@@ -8,10 +8,11 @@ is counted or refused here in every case:
                                  copies them: those of more than FORKS processes are counted
     files in tmpfs               each mount has a size, and both count as memory; inodes are counted here, because
                                  bubblewrap cannot limit them
-    memory without a name        engine.sandbox.seccomp refuses SysV segments, message queues and memfd_secret, and on
-                                 a CPU memfd_create, sockets, shared anonymous maps and huge pages. With a GPU the CUDA
-                                 driver may need those: open descriptors of memfd are counted, and shared maps only
-                                 while a process has touched them
+    memory without a name        engine.sandbox.seccomp refuses SysV segments, message queues, memfd_secret, rules of
+                                 landlock and tables of futexes, and on a CPU memfd_create, sockets, shared anonymous
+                                 maps, huge pages, policies of pages and locked bytes. With a GPU the CUDA driver may
+                                 need those: open descriptors of memfd are counted, and shared maps only while a
+                                 process has touched them
 """
 
 from __future__ import annotations

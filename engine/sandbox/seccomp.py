@@ -28,11 +28,23 @@ REFUSED = (
     "fanotify_init",
     # lists of rights: 64 kB of the kernel's memory on each file of a tmpfs, which its size does not count
     "setxattr", "lsetxattr", "fsetxattr", "setxattrat",
+    # sets of rules: 65,536 ports in each open one, 75 MB a second
+    "landlock_create_ruleset", "landlock_add_rule", "landlock_restrict_self", "open_tree_attr",
 )
-NUMBERS = {"setxattrat": 463}  # of calls that an older libseccomp lacks; the same on x86-64 and ARM
-# Of CPU sandboxes only, because the CUDA driver may use them. Sockets, too, hold memory in buffers.
-REFUSED_ON_CPU = ("memfd_create", "socket", "socketpair")
+# Of calls that an older libseccomp lacks; the same on x86-64 and ARM.
+NUMBERS = {
+    "setxattrat": 463, "open_tree_attr": 467,
+    "landlock_create_ruleset": 444, "landlock_add_rule": 445, "landlock_restrict_self": 446,
+    "set_mempolicy_home_node": 450,
+}
+# Of CPU sandboxes only, because the CUDA driver may use them. Sockets, too, hold memory in buffers, and a file of a
+# tmpfs keeps a policy for each of its pages: 300 bytes of the kernel's memory for 4 kB that were never written.
+REFUSED_ON_CPU = ("memfd_create", "socket", "socketpair", "mbind", "set_mempolicy_home_node")
+# Commands, refused alike: a file keeps each locked byte, and there may be any number of them.
+LOCKS_ON_CPU = (6, 7, 37, 38)  # of fcntl: F_SETLK, F_SETLKW, F_OFD_SETLK, F_OFD_SETLKW
 # fmt: on
+PR_FUTEX_HASH = 78  # of prctl: a table of any size, gigabytes by one call
+INT = 0xFFFFFFFF  # the kernel reads a command without the upper half of its register
 MAPS_ON_CPU = (0x01 | 0x20, 0x40000)  # flags of mmap: MAP_SHARED with MAP_ANONYMOUS, and MAP_HUGETLB
 CLONE_NEWUSER = 0x10000000
 CLONE_NEW_ANY = 0x02000000 | 0x00020000 | 0x04000000 | 0x08000000 | CLONE_NEWUSER | 0x20000000 | 0x40000000
@@ -62,13 +74,16 @@ def program(gpu: bool = False) -> bytes | str:
         for flag in (1 << bit for bit in range(32) if CLONE_NEW_ANY >> bit & 1):
             f.add_rule(refuse, "clone", seccomp.Arg(0, seccomp.MASKED_EQ, flag, flag))
         f.add_rule(seccomp.ERRNO(errno.ENOSYS), "clone3")
+        f.add_rule(refuse, "prctl", seccomp.Arg(0, seccomp.MASKED_EQ, INT, PR_FUTEX_HASH))
         if gpu:  # refuse sockets that could reach a network, in addition to the network name space
             f.add_rule(refuse, "socket", seccomp.Arg(0, seccomp.GT, max(AF_ALLOWED)))
             for family in set(range(max(AF_ALLOWED))) - set(AF_ALLOWED):
                 f.add_rule(refuse, "socket", seccomp.Arg(0, seccomp.EQ, family))
         else:
             for name in REFUSED_ON_CPU:
-                f.add_rule(refuse, name)
+                f.add_rule(refuse, _known(seccomp, name))
+            for command in LOCKS_ON_CPU:
+                f.add_rule(refuse, "fcntl", seccomp.Arg(1, seccomp.MASKED_EQ, INT, command))
             for flags in MAPS_ON_CPU:
                 f.add_rule(refuse, "mmap", seccomp.Arg(3, seccomp.MASKED_EQ, flags, flags))
         with tempfile.TemporaryFile() as out:
