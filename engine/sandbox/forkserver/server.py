@@ -232,7 +232,7 @@ def _inside(order: dict, arguments: list[str]) -> None:
 def _as_started(arguments: list[str]) -> None:
     """Make the interpreter as one that was started inside with these arguments."""
     ours, inside = str(confine.REPOSITORY), "/app"
-    sys.argv[:] = [child.__file__, *arguments]
+    sys.argv[:] = [inside + child.__file__.removeprefix(ours), *arguments]
     sys.path[:] = [inside if folder == ours else folder for folder in sys.path]
     for name, module in list(sys.modules.items()):
         if name.partition(".")[0] in confine.CODE and hasattr(module, "__path__"):
