@@ -14,6 +14,26 @@ import torch
 def kernel(x):
     return launch(x)
 """
+POOL = """
+from concurrent.futures import ThreadPoolExecutor, wait
+from contextlib import ExitStack
+from multiprocessing.pool import ThreadPool
+
+def kernel(x):
+"""
+JOINED = """
+import threading
+
+def start():
+    t = threading.Thread(target=print)
+    t.start()
+    return t
+
+def join(threads):
+    for t in threads:
+        t.join()
+
+"""
 SEEDED = "def prepare():\n    torch.manual_seed(0)\n"
 
 
@@ -45,6 +65,15 @@ def cheats(text: str) -> set[str]:
         "import threading\ndef f():\n    t = threading.Thread(target=f, daemon=True)\n    t.join()\nf()\n",
         "from multiprocessing.pool import ThreadPool\nwith ThreadPool(2) as pool:\n    pool.map(print, [1])\n",
         "import concurrent.futures\nwith concurrent.futures.ThreadPoolExecutor() as pool:\n    pass\n",
+        POOL
+        + "    pool = ThreadPoolExecutor()\n    try:\n        pool.map(f, x)\n    finally:\n        pool.shutdown()\n",
+        POOL + "    pool = ThreadPoolExecutor()\n    wait([pool.submit(print)])\n    pool.shutdown(wait=True)\n",
+        POOL + "    pool = ThreadPool()\n    pool.map(print, x)\n    pool.close()\n    pool.join()\n",
+        POOL + "    with ExitStack() as stack:\n        stack.enter_context(ThreadPoolExecutor()).map(print, x)\n",
+        "import threading\ndef f():\n    t = threading.Thread(target=f)\n    t.join(30)\n    t.join(timeout=5)\nf()\n",
+        JOINED + "def g():\n    join([start(), start()])\ng()\n",
+        "import base64\ntable = torch.frombuffer(bytearray(base64.b64decode('AACAPw==')), dtype=torch.float32)\n",
+        "print(kernel.__code__.co_argcount)\nkernel.__dict__['tag'] = 1\n",
         "class A:\n    def __init__(self):\n        self.kind = 'float16'\n        getattr(torch, self.kind)\n",
         "import signal\nsignal.signal(signal.SIGPIPE, signal.SIG_DFL)\n",
         "import asyncio\nasync def f():\n    await asyncio.sleep(0)\nasyncio.run(f())\n",
@@ -77,6 +106,18 @@ def test_what_is_innocent_is_not_accused(text):
         (SEEDED.replace("prepare", "get_init_inputs"), "seeded"),
         (SEEDED.replace("prepare", "get_inputs") + "x = get_inputs()\n", "seeded"),
         ("p = multiprocessing.Process(target=print)\n", "threads"),
+        (POOL + "    pool = ThreadPoolExecutor()\n    pool.map(print, x)\n    pool.shutdown(wait=False)\n", "threads"),
+        (POOL + "    pool = ThreadPoolExecutor()\n    pool.map(print, x)\n    pool.shutdown(False)\n", "threads"),
+        (POOL + "    global pool\n    pool = ThreadPoolExecutor()\n    pool.shutdown()\n", "threads"),
+        (POOL + "    other.shutdown()\n    pool = ThreadPoolExecutor()\n    pool.map(print, x)\n", "threads"),
+        ("import threading\ndef f():\n    t = threading.Thread(target=f)\n    t.join(0)\nf()\n", "threads"),
+        ("import threading\ndef f():\n    t = threading.Thread(target=f)\n    ' '.join('a')\nf()\n", "threads"),
+        (JOINED.replace("t.join()", "pass") + "def g():\n    join([start()])\ng()\n", "threads"),
+        (JOINED + "start()\ndef g():\n    join([])\ng()\n", "threads"),
+        ("import base64\ntable = base64.b64decode('AACAPw==')\n", "hidden_code"),
+        ("import base64\nopen('x', 'wb').write(bytearray(base64.b64decode('AACAPw==')))\n", "hidden_code"),
+        ("kernel.__code__ = print\n", "harness_access"),
+        ("kernel = launch\nprint(kernel.__code__)\n", "harness_access"),
         ("mp = __import__('multiprocessing')\n", "threads"),
         ("import asyncio\nloop = asyncio.new_event_loop()\n", "threads"),
         ("import importlib\nimportlib.import_module('engine.sandbox')\n", "harness_access"),

@@ -21,10 +21,11 @@ _REFUSED = {"engine", "__main__", "faulthandler", "pytest", "multiprocessing", "
 _COUNTS = {"multiprocessing.cpu_count"}
 _OWN_FILES = {"tempfile.mkstemp", "os.open", "os.pipe"}
 _ON_DESCRIPTORS = {"os.fdopen", "os.read", "os.write"}
-_ENDED_BY_WITH = {
-    "concurrent.futures.ThreadPoolExecutor", "multiprocessing.pool.ThreadPool", "multiprocessing.dummy.Pool",
-}  # fmt: skip
 _POOLS = {"multiprocessing.pool": {"ThreadPool"}, "multiprocessing.dummy": {"Pool"}}  # of threads, by module
+# Bytes that stand in the text as letters, and what only reads them as numbers.
+_UNPACKS = {"base64.b64decode", "zlib.decompress", "binascii.unhexlify", "codecs.decode"}
+_COPIES = {*_UNPACKS, "bytearray", "bytes", "memoryview"}
+_READS_NUMBERS = {"torch.frombuffer", "numpy.frombuffer", "struct.unpack", "struct.iter_unpack", "array.array"}
 _SHOW_TRACEBACKS = {
     "traceback.format_exception", "traceback.print_exception", "traceback.format_tb", "traceback.print_tb",
     "traceback.TracebackException",
@@ -161,6 +162,7 @@ class Innocent:
         # A loop of asyncio.run ends with the call, and with it all that works in it.
         innocent |= name.startswith("asyncio.") and not name.startswith(_LOOPS)
         innocent |= name in _SEEDS and self._at_the_top(node)
+        innocent |= name in _UNPACKS and self._read_as_numbers(node)
         innocent |= name == "torch.set_default_dtype" and self.source.dotted(first) == "torch.float32"  # what it is
         if innocent:
             yield node
@@ -192,6 +194,8 @@ class Innocent:
                 yield node
         elif node.attr == "__dict__" and self.own_object(node.value):
             yield node
+        if node.attr in ("__code__", "__dict__") and isinstance(node.ctx, ast.Load) and self._own_function(node.value):
+            yield node
 
     @staticmethod
     def _own_folder(node: ast.AST | None) -> bool:
@@ -207,6 +211,17 @@ class Innocent:
         around = self.source.parent.get(node)
         alone = isinstance(around, ast.Expr) and isinstance(self.source.parent.get(around), ast.Module)
         return alone and all(isinstance(a, ast.Constant) for a in node.args) and not node.keywords
+
+    def _read_as_numbers(self, node: ast.AST) -> bool:
+        """Whether bytes go into an array of numbers, and nowhere else."""
+        while isinstance(around := self.source.parent.get(node), ast.Call) and node in around.args:
+            name = self.source.dotted(around.func) or getattr(around.func, "id", "")
+            if name in _READS_NUMBERS:
+                return True
+            if name not in _COPIES:
+                return False
+            node = around
+        return False
 
     @staticmethod
     def _plain_line(call: ast.AST | None) -> bool:
@@ -235,11 +250,6 @@ class Innocent:
             and all(isinstance(w, str) and _DTYPES.fullmatch(w) for w in words)
         )
 
-    def ended_by_with(self, node: ast.Call, name: str) -> bool:
-        """Whether a pool of threads ends with the `with` that it is made for."""
-        around = self.source.parent.get(node)
-        return name in _ENDED_BY_WITH and isinstance(around, ast.withitem) and around.context_expr is node
-
     def _only_counts(self, imported: ast.alias) -> bool:
         """Whether `multiprocessing` is only asked for the number of cores, or `faulthandler` is only switched on."""
         use = {"multiprocessing": "cpu_count", "faulthandler": "enable"}.get(imported.name)
@@ -266,6 +276,12 @@ class Innocent:
                 in_class = isinstance(self.source.parent.get(at), ast.ClassDef)
                 return in_class and names[:1] == [node.id] and not at.decorator_list
         return False
+
+    def _own_function(self, node: ast.AST) -> bool:
+        """Whether this is a function of the text, whose name is given nothing else."""
+        name = node.id if isinstance(node, ast.Name) else ""
+        function = self.source.functions.get(name)
+        return function is not None and not function.decorator_list and name not in self._values
 
     def _plain_words(self, node: ast.AST) -> bool:
         """Whether a name is one of some words that stand in the text, as in `for name in ("float16", "float32")`."""

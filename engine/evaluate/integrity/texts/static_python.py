@@ -17,6 +17,7 @@ from dataclasses import dataclass, field
 from engine.evaluate.integrity.findings import NOTE, Finding
 from engine.evaluate.integrity.texts import kept_results, names, static_cuda
 from engine.evaluate.integrity.texts.innocent import Innocent, short_name
+from engine.evaluate.integrity.texts.joined import WAITS, Joined
 from engine.evaluate.integrity.texts.own_names import WAYS_OUT, Looked
 from engine.evaluate.integrity.texts.python_source import PythonSource, constant, imported_by_call
 from engine.session.kernel_text import no_entry
@@ -63,7 +64,7 @@ class _Reader(PythonSource):
         self.cls, self.entry = cls, entry
         self.entries = (*ENTRIES, entry) if entry else ENTRIES
         self.innocent = Innocent(self, (*self.entries, "get_init_inputs"))
-        self.looked = Looked(self, self.innocent)
+        self.looked, self.joined = Looked(self, self.innocent), Joined(self, self.innocent)
         self.findings: list[Finding] = []
         self.facts = Facts()
 
@@ -105,7 +106,8 @@ class _Reader(PythonSource):
         elif name in names.THREADS or name.startswith(
             ("multiprocessing.", "concurrent.futures", "asyncio.", "_thread.")
         ):
-            self.add("joined_threads" if self._joined(node, name) else "threads", node, f"{name}()")
+            if name not in WAITS:
+                self.add("joined_threads" if self.joined.ends(node, name) else "threads", node, f"{name}()")
         elif name in names.TIMERS:
             self.add("timer", node, f"{name}()")
         elif name in names.SEEDS or (isinstance(node.func, ast.Attribute) and node.func.attr == "manual_seed"):
@@ -136,24 +138,6 @@ class _Reader(PythonSource):
                 self.add(judgement[0], node, judgement[1])
         elif name == "importlib.import_module" and not (node.args and isinstance(node.args[0], ast.Constant)):
             self.add("hidden_code", node, ast.unparse(node)[:80])
-
-    def _joined(self, node: ast.Call, name: str) -> bool:
-        """Whether threads end before the function that starts them returns: a pool in a `with`, threads that the
-        function joins, or a program that it waits for. The run counts those that live on."""
-        function = self.functions.get(self.within(node)[0]) if self.within(node) else None
-        program, around = name == "subprocess.Popen", self.parent.get(node)
-        if program and isinstance(around, ast.Assign):
-            return short_name(around.targets[0]) in self.innocent.waited_for - {""}
-        if program:
-            return isinstance(around, ast.withitem) and around.context_expr is node
-        if function is None or self.innocent.ended_by_with(node, name):
-            return self.innocent.ended_by_with(node, name)
-        joins = (
-            n for n in ast.walk(function)
-            if isinstance(n, ast.Call) and isinstance(n.func, ast.Attribute) and n.func.attr == "join"
-            and not n.args and not n.keywords
-        )  # fmt: skip
-        return name == "threading.Thread" and any(joins)
 
     def _module(self, node: ast.AST) -> bool:
         """An imported module, or a shared part of torch (torch.Tensor)."""
