@@ -84,6 +84,8 @@ def seat_of(room: Room, token: str):
 def open_room(address: str, asked: dict[str, Any]) -> tuple[Room, str]:
     """A new room and its teacher's token. Raises Refused."""
     limited(limits.rooms, [address], "rooms", count=False)
+    if asked["own"]:  # reading them takes time, also where a mistake refuses the room
+        limited(limits.checks, [address], "checks")
     chosen, deadline = plan.checked(asked)
     lessons = plan.lessons_of(chosen)
     opened = events.RoomOpened(chosen["title"], chosen["paced"], plan.outline(lessons), plan.steps_of(lessons, chosen))

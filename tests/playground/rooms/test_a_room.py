@@ -12,6 +12,7 @@ from django.utils import timezone
 
 from engine.session.spec import SpecFields
 from playground import retention
+from playground.access import limits
 from playground.access.answers import Refused
 from playground.access.redaction import redact
 from playground.access.requests import room_in_queue
@@ -278,6 +279,16 @@ def test_old_rooms_are_deleted_after_thirty_days(visit):
     Room.objects.filter(code=homework.code).update(deadline=timezone.now() - timedelta(days=2))
     retention.sweep(days=365)
     assert {r.code for r in Room.objects.all()} == {homework.code, young.code}
+
+
+def test_lessons_of_ones_own_are_read_so_often_even_if_a_mistake_refuses_the_room(client, monkeypatch):
+    monkeypatch.setattr(limits, "checks", limits.Limit(2, 60))
+    replies = [
+        client.post("/api/rooms", {"own": [f"# no lesson {n}"]}, content_type="application/json") for n in range(3)
+    ]
+    assert [reply.status_code for reply in replies] == [422, 422, 429]
+    shipped = client.post("/api/rooms", {"lessons": ["roofline"]}, content_type="application/json")
+    assert shipped.status_code == 201
 
 
 def test_a_lesson_of_the_teachers_own_is_checked_and_worked_on(visit):
