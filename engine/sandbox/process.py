@@ -81,8 +81,7 @@ class Sandbox:
         self._first = 0  # process id of the child itself, while a copy answers
         self._base: set[int] = set()  # the processes of the sandbox without a copy
         self._uid: int | None = None
-        self._gone = False  # every process has been killed
-        self._asked = False  # a request is under way
+        self._gone = self._asked = False  # every process has been killed; a request is under way
         self._patience: Patience | None = None  # with the request under way
         self._holdings: Holdings | None = None
         self._lock = threading.Lock()
@@ -309,8 +308,7 @@ class Sandbox:
     # ---- the watcher ----
 
     def _watch(self, printed: int) -> None:
-        process = self._process
-        next_look = 0.0
+        process, next_look = self._process, 0.0
         try:
             while True:
                 with contextlib.suppress(BlockingIOError):
@@ -332,6 +330,9 @@ class Sandbox:
                 descriptors.readable(printed, seconds=POLL if self._asked else IDLE_LOOK)
         except OSError:
             return
+        except Exception:
+            self._finish("lost", "could not be watched", None)
+            raise
         finally:
             os.close(printed)
 
@@ -357,8 +358,7 @@ class Sandbox:
     def _finish(self, code: str, what: str, part: str | None = None, line: int | None = None) -> None:
         """End the child for the reason that SandboxEnded gives."""
         with self._lock:
-            if self._ended is None:
-                self._ended = (code, what, part, line)
+            self._ended = self._ended or (code, what, part, line)
         self._kill()
 
     def _kill(self) -> None:

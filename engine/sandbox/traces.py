@@ -20,7 +20,8 @@ STORED = 16 << 10  # bytes stored of the beginning and of the end of the printed
 STACK = 1 << 16  # bytes of the stacks' end that are searched
 STACK_SECONDS = 0.3  # time for a child to write its stack, while it may still take memory
 PATIENT_SECONDS = 2.0  # and for one past its time: it has a low priority, so that others may run long before it does
-_PASTED = re.compile(rf'File "{re.escape(channel.PASTED)}", line (\d+)')
+# A text may write its stack itself. No pasted text has a line of eight digits, and of thousands int() makes an error.
+_PASTED = re.compile(rf'File "{re.escape(channel.PASTED)}", line ([1-9][0-9]{{0,6}})(?![0-9])')
 
 
 class Printed:

@@ -208,3 +208,12 @@ def test_a_missing_seccomp_library_is_said(monkeypatch):
     if confine.choose()[0] == "none":
         pytest.skip("no bubblewrap here")
     assert "apt-get install libseccomp2" in Sandbox.strength()
+
+
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")
+def test_a_sandbox_that_cannot_be_watched_is_ended_and_blamed_on_nobody(monkeypatch):
+    with Sandbox(preload=("engine.trace.child",), local_user=True).start() as box:
+        monkeypatch.setattr(box._holdings, "excess", lambda limit: 1 // 0)
+        with pytest.raises(SandboxEnded) as end:
+            box.request({"entry": "engine.trace.child", "source": "while True: pass"}, timeout=60)
+        assert end.value.code == "lost" and end.value.blameless

@@ -2,6 +2,8 @@
 
 import os
 
+import pytest
+
 from engine.sandbox import channel
 from engine.sandbox.traces import MAX_PRINTED, STORED, Printed, Stacks
 
@@ -30,5 +32,16 @@ def test_the_innermost_pasted_line_of_the_last_stack_is_told():
             os.write(stacks.fd, (head + frames).encode())
             assert stacks.line() == inner
         assert stacks.line_now([], inner=1) == 7  # a child that does not answer is not waited for
+    finally:
+        stacks.close()
+
+
+@pytest.mark.parametrize("number", ["9" * 5000, "9" * 3000, "12345678", "0", "-1", "\u0663", ""])
+def test_a_line_that_no_text_has_is_none(number):
+    """A text may write into its stacks itself: 5,000 digits ended the engine's request, and its watch of memory."""
+    stacks = Stacks()
+    try:
+        os.write(stacks.fd, f'(most recent call first):\n  File "{channel.PASTED}", line {number} in f\n'.encode())
+        assert stacks.line() is None
     finally:
         stacks.close()
