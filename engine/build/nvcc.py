@@ -75,9 +75,9 @@ def build(
 
 
 _ENTRY = re.compile(r"Compiling entry function '([^']+)' for")
-_STACK = re.compile(r"(\d+) bytes stack frame, (\d+) bytes spill stores, (\d+) bytes spill loads")
-_USED = re.compile(r"Used (\d+) registers")
-_STATIC = re.compile(r"(\d+) bytes smem")
+_STACK = re.compile(r"(\d{1,9}) bytes stack frame, (\d{1,9}) bytes spill stores, (\d{1,9}) bytes spill loads")
+_USED = re.compile(r"Used (\d{1,9}) registers")
+_STATIC = re.compile(r"(\d{1,9}) bytes smem")
 _STAGE = re.compile(r"uc_[0-9a-f]+_stage_(\w+)$")
 
 

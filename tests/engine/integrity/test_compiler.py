@@ -78,3 +78,11 @@ def test_without_a_compiler_it_is_said_how_to_get_one(tmp_path, monkeypatch):
     (finding,) = report.findings
     assert finding.code == "no_compiler" and "put CUDA's nvcc on PATH" in finding.sentence
     assert report.verdict == "unverified" and not report.accepted
+
+
+def test_a_line_that_no_text_has_is_no_error_of_the_unit():
+    """A text may print it: of 5,000 digits int() makes an error of ours."""
+    for at in (f"({'9' * 5000})", f":{'9' * 5000}:1", f":1:{'9' * 5000}"):
+        assert nvcc_unit.errors(f"candidate.cu{at}: error: x") == []
+    (error,) = nvcc_unit.errors("candidate.cu(7): error: x")
+    assert error == {"line": 7, "column": None, "message": "x"}

@@ -23,7 +23,8 @@ struct Tensor { void* data; int64_t shape[8]; int rank; int dtype; };
 """
 NVCC_SECONDS = 110.0
 HOW_TO_GET_NVCC = "pip install -r requirements-gpu.txt, or put CUDA's nvcc on PATH"
-_ERROR = re.compile(rf"^{re.escape(UNIT)}(?:\((\d+)\)|:(\d+)(?::(\d+))?):? (?:catastrophic |fatal )?error:? *(.*)$")
+_N = r"[0-9]{1,7}"  # of a line or column; a text may print what looks like an error
+_ERROR = re.compile(rf"^{re.escape(UNIT)}(?:\(({_N})\)|:({_N})(?::({_N}))?):? (?:catastrophic |fatal )?error:? *(.*)$")
 
 
 class NvccFailed(Bad):

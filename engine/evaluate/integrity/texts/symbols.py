@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 
-_LENGTH = re.compile(r"\d+")
+_LENGTH = re.compile(r"[0-9]{1,6}")  # a candidate chooses its symbols, and of thousands of digits int() makes an error
 _PLAIN_WORDS = ("Memcpy", "Memset")  # what CUPTI calls copies, which are no functions
 ANONYMOUS = "(anonymous namespace)"
 
