@@ -33,22 +33,23 @@ class Limit:
         self.most, self.seconds = most, seconds
         self._calls: OrderedDict[str, deque[float]] = OrderedDict()
 
-    def wait(self, key: str, now: float | None = None, *, count: bool = True) -> float:
+    def wait(self, key: str, now: float | None = None, *, count: bool = True, calls: int = 1) -> float:
         """Return 0.0 and count the call, or return the seconds to wait before asking again.
 
-        `count=False` asks whether a call may be made, before work that ends in the call or in a refusal.
+        `count=False` asks whether a call may be made, before work that ends in the call or in a refusal. `calls`: as
+        how many a long one counts, where one may be made.
         """
         now = time.monotonic() if now is None else now
-        calls = self._calls.setdefault(key, deque())
+        past = self._calls.setdefault(key, deque())
         self._calls.move_to_end(key)
         while len(self._calls) > MAX_ADDRESSES:
             self._calls.popitem(last=False)
-        while calls and calls[0] <= now - self.seconds:
-            calls.popleft()
-        if len(calls) >= self.most:
-            return calls[0] + self.seconds - now
+        while past and past[0] <= now - self.seconds:
+            past.popleft()
+        if len(past) >= self.most:
+            return past[0] + self.seconds - now
         if count:
-            calls.append(now)
+            past.extend([now] * min(calls, self.most))
         return 0.0
 
 

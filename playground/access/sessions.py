@@ -31,14 +31,14 @@ class Heard:
         return {"kind": self.kind, "ended": self.ended, **({"waits": self.waits} if self.waits else {})}
 
 
-def limited(limit: limits.Limit, keys: list[str], what: str, *, count: bool = True) -> None:
-    """Count a call for each key. Raises Refused(429), and then counts it for none."""
+def limited(limit: limits.Limit, keys: list[str], what: str, *, count: bool = True, calls: int = 1) -> None:
+    """Count a call for each key, a long one as `calls`. Raises Refused(429), and then counts it for none."""
     wait = max(limit.wait(key, count=False) for key in keys)
     if wait:
         raise too_many(what, wait)
     if count:
         for key in keys:
-            limit.wait(key)
+            limit.wait(key, calls=calls)
 
 
 def find(address: str, session_id: str) -> Session:

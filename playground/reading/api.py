@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 from django.http import HttpRequest, HttpResponse
 from ninja import Query, Router, Schema, Status
@@ -83,8 +83,11 @@ def ask(request: HttpRequest, asked: ModuleIn):
 
 @router.get("/limits/{reading_id}", response=Reading, summary="The limit of a module, once it is traced")
 def read(request: HttpRequest, reading_id: str, gpu: str = "h200", classes: Query[list[Class]] = CLASSES):
+    row, address = _row(request, reading_id), limits.address(request)
+    if checks := modules.checks_of(row):
+        sessions.limited(limits.checks, [address], "limits", calls=checks)
     try:
-        return modules.look(_row(request, reading_id), gpu, tuple(dict.fromkeys(classes)) or CLASSES)
+        return modules.look(row, gpu, tuple(c for c in get_args(Class) if c in classes) or CLASSES)
     except HardwareError as e:
         raise Refused(422, str(e), "Choose one of these.") from e
 

@@ -28,6 +28,7 @@ KIND = "module"
 AT_ONCE = 2  # modules that an engine traces beside its sessions
 EVERY = 0.2  # seconds between two looks of an engine for one: somebody types
 LEVERS = 3  # that the page shows
+CHARACTERS = 20_000  # of a graph that are priced as fast as a check of a program
 GPUS = tuple(name for name in available() if name != "cpu")
 
 
@@ -37,6 +38,12 @@ def ask(origin: str, text: str) -> Description:
     same = Description.objects.filter(kind=KIND, digest=digest, created__gt=timezone.now() - desk.EXPIRES)
     row = same.filter(Q(answered__isnull=False) | Q(origin=origin)).order_by("created").first()
     return row or desk.ask(KIND, origin, text, "modules", digest=digest)
+
+
+def checks_of(row: Description) -> int:
+    """As how many checks a look counts: a long module is priced on every GPU, which takes seconds. 0 before its trace
+    has ended."""
+    return 0 if row.answered is None else 1 + len(row.answer.get("graph", "")) // CHARACTERS
 
 
 def look(row: Description, gpu: str, classes: tuple[str, ...]) -> dict[str, Any]:

@@ -8,6 +8,7 @@ import pytest
 from django.test import Client
 
 from engine.strategies.planner.lowering import program_graph
+from playground.access import limits
 from playground.live import desk
 from playground.live.desk import Desk
 from playground.models import Description, Engine
@@ -143,3 +144,26 @@ def test_a_module_that_only_takes_views_has_no_gap(engine):
     client = Client()
     answer = read(ask(client), client)
     assert answer["state"] == "done" and {limit["gap"] for limit in answer["limits"]} == {None}
+
+
+def test_prices_of_a_long_module_count_as_the_checks_that_they_take(engine, monkeypatch):
+    monkeypatch.setattr(limits, "checks", limits.Limit(6, 60))
+    monkeypatch.setattr(modules, "CHARACTERS", len(graph().to_json()) // 2)
+    engine({"graph": graph().to_json(), "title": "", "seconds": 0.1})
+    client, other = Client(), Client(REMOTE_ADDR="192.0.2.7")
+    reading = ask(client)
+    read(reading, client)  # 3 of 6; looks before the answer count nothing
+    assert client.get(f"/api/limits/{reading['id']}?gpu=l40s").status_code == 200
+    refused = client.get(f"/api/limits/{reading['id']}?gpu=h100-sxm")
+    assert refused.status_code == 429 and "limits" in refused.json()["error"]
+    assert other.get(f"/api/limits/{reading['id']}").status_code == 200
+
+
+def test_the_order_of_classes_is_no_other_question(engine):
+    engine({"graph": graph().to_json(), "title": "", "seconds": 0.1})
+    client = Client()
+    reading = ask(client)
+    read(reading, client, "?classes=tf32&classes=f16")
+    before = modules._priced.cache_info().misses
+    read(reading, client, "?classes=f16&classes=tf32&classes=f16")
+    assert modules._priced.cache_info().misses == before
