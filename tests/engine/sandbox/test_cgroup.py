@@ -1,6 +1,7 @@
 """A sandbox gets a cgroup where the engine may create one; where it may not, the reason is known.
 
-CI runs without one (tests/engine/sandbox/test_holdings.py says what holds there); the last test needs one.
+CI runs without one (tests/engine/sandbox/test_holdings.py says what holds there); the last two tests need one, which
+tests.engine.sandbox.machine has.
 """
 
 import os
