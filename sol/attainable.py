@@ -309,8 +309,13 @@ def _limit_ms(program: ir.Program, stages: Iterable[StageTime], hw: Hardware) ->
     prepacked = {s.name for s in program.stages if isinstance(s, ir.Transform) and s.prepack}
     outside = {p.name for p in program.params} | prepacked
     run = [s for s in program.stages if s.name not in prepacked]
-    read = {n for s in run for n in ir.reads(s)} & outside
-    moved = sum(_read(run, n, program.type_of(n)) for n in read) + sum(t.bytes for t in program.result_types)
+    readers: dict[str, list[ir.Stage]] = {}
+    for s in run:
+        for n in ir.reads(s):
+            if n in outside:
+                readers.setdefault(n, []).append(s)
+    moved = sum(_read(some, n, program.type_of(n)) for n, some in readers.items())
+    moved += sum(t.bytes for t in program.result_types)
     types = legal.types_of(program)
     products = 0.0
     for s, time in zip(program.stages, stages, strict=True):

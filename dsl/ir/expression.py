@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from functools import cached_property
 
 from dsl.ir.types import NOWHERE, Span, TensorType
 
@@ -63,6 +64,11 @@ class Call:
     args: tuple[Expr, ...]
     span: Span = field(default=NOWHERE, compare=False)
 
+    @cached_property
+    def loads(self) -> tuple[Load, ...]:
+        """As of the function of this name. Planning asks thousands of times for each."""
+        return tuple(dict.fromkeys(x for a in self.args for x in loads(a)))
+
 
 Expr = Acc | Number | Load | Ref | Call
 
@@ -97,6 +103,4 @@ def loads(e: Expr) -> tuple[Load, ...]:
     """Every tensor that an expression reads, in order, each once."""
     if isinstance(e, Load):
         return (e,)
-    if isinstance(e, Call):
-        return tuple(dict.fromkeys(x for a in e.args for x in loads(a)))
-    return ()
+    return e.loads if isinstance(e, Call) else ()

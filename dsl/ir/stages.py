@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from functools import cached_property
 
 from dsl.ir.expression import Acc, Also, Expr, Let, loads
 from dsl.ir.types import NOWHERE, DType, Span, TensorType
@@ -66,6 +67,12 @@ class StageBase:
     def operands(self) -> tuple[Operand, ...]:
         """The tensors in brackets, in order. The tensors that expressions read are not included."""
         raise AssertionError(f"{type(self).__name__} lists its operands")
+
+    @cached_property
+    def names_read(self) -> tuple[str, ...]:
+        """As of `reads`. Planning asks thousands of times for each stage."""
+        extra = [x.name for e in expressions(self) for x in loads(e)]
+        return tuple(dict.fromkeys([*(o.name for o in self.operands), *extra]))
 
 
 @dataclass(frozen=True)
@@ -388,5 +395,4 @@ def expressions(stage: Stage) -> tuple[Expr, ...]:
 
 def reads(stage: Stage) -> tuple[str, ...]:
     """The names that a stage reads, operands first, each once."""
-    extra = [x.name for e in expressions(stage) for x in loads(e)]
-    return tuple(dict.fromkeys([*(o.name for o in stage.operands), *extra]))
+    return stage.names_read

@@ -130,6 +130,7 @@ def clusters(p: Problem) -> tuple[tuple[int, int, int] | None, ...]:
     return (None,)
 
 
+@lru_cache(maxsize=8192)
 def auto_stages(p: Problem, tile: tuple[int, int, int], schedule: str | None) -> int:
     """The number of steps, at most three, or fewer so that two blocks fit on an SM; 0 if the tile does not fit."""
     if channels_of(p.image, tile[2]) is None:

@@ -11,6 +11,7 @@ There are three kinds of kernels:
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from math import prod
 
 from dsl import arch as arches
@@ -59,7 +60,7 @@ def conv(ctx: Context, node: StageNode, operands: list[Typed], clauses: Clauses)
     space = None if shape is None else Space(shape, image_axes(len(shape)), spoken="convolution")
     natural = None if shape is None else TensorType(tx.dtype, shape, tx.layout)
     tail = read_tail(ctx, node, clauses, space, natural)
-    stage = Conv(**{**stage.__dict__, **tail.fields})
+    stage = replace(stage, **tail.fields)
     if stage.type is None or ctx.sized(stage.type, node.span) is None:
         return stage
     ready = all(ctx.types.get(n.name) is not None for e in expressions(stage) for n in loads(e))

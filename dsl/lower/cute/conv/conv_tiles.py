@@ -8,6 +8,7 @@ alternate: the epilogue of one block overlaps the products of another.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import lru_cache
 from itertools import product
 from math import prod
 
@@ -70,6 +71,7 @@ class Tiling:
         return box, self.depth // box
 
 
+@lru_cache(maxsize=4096)  # planning asks for the same few hundred again and again
 def boxes(
     pixels: int, out: tuple[int, int, int], channels_last: bool = True, least: tuple[int, int, int] = (1, 1, 1)
 ) -> tuple[int, int, int]:
