@@ -40,7 +40,8 @@ def door(request: HttpRequest) -> HttpResponse:
     code = request.GET.get("code", "")
     if code.strip():
         chosen = f"?lang={request.GET['lang']}" if request.GET.get("lang") in LANGUAGES else ""
-        return redirect(f"{reverse('room', args=[names.normal(code)[:20] or '-'])}{chosen}")
+        typed = names.normal(code).replace("/", "")[:20]  # no path holds a slash as a part of a name
+        return redirect(f"{reverse('room', args=[typed or '-'])}{chosen}")
     return _page(request, "workshops.html", {})
 
 

@@ -180,6 +180,14 @@ def test_codes_and_nicknames_are_what_people_read_and_type(visit):
 SHOW_NOTHING = "\u034f\u115f\u1160\u17b4\u180b\u200b\u200d\u2060\u2800\u3164\ufe0f\uffa0\U000e0101\u00a0"
 
 
+@pytest.mark.parametrize(
+    ("typed", "place"), [("pmz-2rm", "PMZ2RM"), ("a/b", "AB"), ("//evil.com", "EVIL.COM"), ("/", "-")]
+)
+def test_what_is_typed_for_a_code_leads_to_a_room_of_this_server(client, typed, place):
+    reply = client.get("/w", {"code": typed})
+    assert (reply.status_code, reply["Location"]) == (302, f"/w/{place}")
+
+
 @pytest.mark.parametrize("sign", SHOW_NOTHING, ids=lambda sign: f"U+{ord(sign):04X}")
 def test_no_nickname_is_invisible_or_looks_like_another(visit, sign):
     room = visit()
