@@ -9,6 +9,7 @@ from django.urls import reverse
 from ninja import Header, Router, Schema, Status
 from pydantic import ConfigDict, Field
 
+from engine.session.titles import shown
 from playground.access import limits, owners, sessions
 from playground.access.answers import Refused
 from playground.models import OwnerToken
@@ -39,7 +40,7 @@ def make(request: HttpRequest, asked: TokenIn, x_owner_key: str = Header("")):
     if x_owner_key:
         owners.of_key(address, x_owner_key)
     sessions.limited(limits.tokens, [address], "owner tokens")
-    row, token, key = owners.make(" ".join(asked.label.split()), x_owner_key)
+    row, token, key = owners.make(" ".join(shown(asked.label).split()), x_owner_key)
     limits.guesses.right(address, f"owner {token}")
     limits.guesses.right(address, f"key {key}")
     return Status(201, {"id": row.id, "label": row.label, "token": token, "key": key})

@@ -11,6 +11,7 @@ from typing import Any
 
 from dsl.syntax import ProgramError, parse
 from engine.session.kernel_text import CLASSES, LANGUAGES, complaint, language_of
+from engine.session.titles import shown
 from playground.access.answers import Refused
 from playground.access.requests import limit_text
 from playground.models import Session
@@ -56,7 +57,7 @@ def change_of(change: Any) -> dict[str, str]:
     if not (change is None or isinstance(change, str)) or len(change or "") > LONGEST_CHANGE:
         error = f"change: a text of at most {LONGEST_CHANGE} characters."
         raise Refused(422, error, "Say in one line what is new in this candidate.", field="change")
-    line = " ".join((change or "").split())
+    line = " ".join(shown(change or "").split())
     return {"change": line} if line else {}
 
 

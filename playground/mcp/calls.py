@@ -15,23 +15,26 @@ from playground.mcp.tool import Call, must_own
 from playground.models import Session
 
 LOOK = 0.25  # seconds between two looks at a log
-WAITS, ALL_WAITS = 8, 64  # calls that wait at a time, of one caller and of all
+# Calls that wait at a time: of one caller, of all callers of an address (tokens are free to make), and of all.
+WAITS, ADDRESS_WAITS, ALL_WAITS = 8, 32, 64
 _waiting: Counter[str] = Counter()
 
 
 @contextlib.asynccontextmanager
 async def waits(call: Call) -> AsyncIterator[None]:
     """Count a call that waits. Raises Refused(429) for one too many."""
-    key = call.caller.keys[-1]
-    if _waiting[key] >= WAITS or _waiting.total() >= ALL_WAITS:
-        raise Refused(429, f"{WAITS} calls of yours wait already.", "Wait for one of them to return.", wait=5)
-    _waiting[key] += 1
+    most = {f"caller {call.caller.keys[-1]}": WAITS, f"address {call.caller.address}": ADDRESS_WAITS, "all": ALL_WAITS}
+    if any(_waiting[key] >= n for key, n in most.items()):
+        error = f"{WAITS} calls of yours wait already, or too many of others."
+        raise Refused(429, error, "Wait for one of them to return.", wait=5)
+    _waiting.update(most.keys())
     try:
         yield
     finally:
-        _waiting[key] -= 1
-        if not _waiting[key]:
-            del _waiting[key]
+        _waiting.subtract(most.keys())
+        for key in most:
+            if not _waiting[key]:
+                del _waiting[key]
 
 
 def find(call: Call, session_id: str) -> Session:

@@ -200,8 +200,7 @@ def read_notes(request: HttpRequest, session_id: str):
 def write_note(request: HttpRequest, session_id: str, trial: int, asked: NoteIn, x_control_token: str = Header("")):
     session = sessions.controlled(request, session_id, x_control_token)
     sessions.limited(limits.commands, [session.id], "notes")
-    notes.write(session, trial, asked.text)
-    return {"trial": trial, "text": asked.text.strip()}
+    return {"trial": trial, "text": notes.write(session, trial, asked.text)}
 
 
 @router.get(

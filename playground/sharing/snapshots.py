@@ -14,6 +14,7 @@ from django.db import IntegrityError, transaction
 from engine import record as records
 from engine.record.shared import WITHOUT, shared
 from engine.session import events
+from engine.session.titles import shown
 from playground import summary
 from playground.access.answers import Refused
 from playground.live import log
@@ -75,6 +76,7 @@ def attach(snapshot: Snapshot, run: dict[str, Any]) -> tuple[int, int]:
     """Add a run of `engine reproduce`. Returns how many runs reproduced it, and how many could. Raises Refused."""
     if len(json.dumps(run)) > LONGEST_RUN:
         raise Refused(413, f"The run is over {LONGEST_RUN >> 10} KiB.", "Send what `engine reproduce --json` wrote.")
+    run = run | {name: shown(run[name]) for name in ("when", "device")}
     with transaction.atomic():
         row = Snapshot.objects.select_for_update().get(session_id=snapshot.session_id)
         runs = row.record["reproductions"]

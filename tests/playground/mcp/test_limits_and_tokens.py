@@ -1,16 +1,20 @@
 """Owner tokens are stored as hashes, belong to their key and are counted by the limits; answers are bounded."""
 
+import contextlib
 import importlib
 import json
 import threading
 import types
+from contextlib import AsyncExitStack
 
 import pytest
 
 from playground.access import limits, owners, redaction, tokens
+from playground.access.answers import Refused
 from playground.access.limits import Limit
-from playground.mcp import views
-from playground.mcp.tool import MOST, MOST_TEXT, Answer, cut
+from playground.access.owners import Caller
+from playground.mcp import calls, views
+from playground.mcp.tool import MOST, MOST_TEXT, Answer, Call, cut
 from playground.models import OwnerToken, Session
 from playground.retention import sweep
 
@@ -23,7 +27,7 @@ def post(client, path, body, **headers):
 
 
 def made(client, **headers):
-    return post(client, "/api/tokens", {"label": "my\n agent"}, **headers).json()
+    return post(client, "/api/tokens", {"label": "my\n ag\x1b\u202eent"}, **headers).json()
 
 
 def bearer(token):
@@ -34,7 +38,7 @@ def bearer(token):
 def test_no_token_and_no_key_is_stored_and_both_are_hidden_in_logs(client):
     one = made(client)
     row = json.dumps(OwnerToken.objects.values().get(), default=str)
-    assert one["label"] == "my agent" and one["token"] not in row and one["key"] not in row
+    assert one["label"] == "my ag ent" and one["token"] not in row and one["key"] not in row
     for secret in (one["token"], one["key"]):
         assert redaction.redact(f"/mcp?t={secret} {secret}") == "/mcp?t=… …"
     listed = client.get("/api/tokens", headers={"X-Owner-Key": one["key"]}).content.decode()
@@ -184,3 +188,23 @@ def test_the_sdk_is_imported_beside_the_event_loop(client, monkeypatch):
     monkeypatch.setattr(views, "importlib", types.SimpleNamespace(import_module=imported))
     assert post(client, "/mcp", LISTING).status_code == 200
     assert [name.split("_")[0] for name in threads] == ["asyncio"], threads
+
+
+@pytest.mark.asyncio
+async def test_one_address_never_takes_every_place_of_those_who_wait():
+    """Tokens are free to make, so those of one address count together."""
+    address = [Call(Caller("10.0.0.1", "", OwnerToken(id=f"t{n}")), "") for n in range(calls.ALL_WAITS)]
+    async with AsyncExitStack() as waiting:
+        places = 0
+        for call in address:
+            with contextlib.suppress(Refused):
+                await waiting.enter_async_context(calls.waits(call))
+                places += 1
+        assert places == calls.ADDRESS_WAITS < calls.ALL_WAITS
+        other = Call(Caller("10.0.0.2", ""), "")
+        for _ in range(calls.WAITS):
+            await waiting.enter_async_context(calls.waits(other))
+        with pytest.raises(Refused):
+            await waiting.enter_async_context(calls.waits(other))
+    async with calls.waits(address[0]):
+        pass

@@ -132,6 +132,9 @@ def test_a_note_is_bounded_and_belongs_to_a_trial(client, session):
     assert send(client, "PUT", f"{path}/999", {"text": "x"}).status_code == 404
     assert send(client, "PUT", f"{path}/1", {"text": "x" * 2001}).status_code == 413
     assert send(client, "PUT", f"{path}/1", {"text": "x"}).status_code == 200
+    unseen = "\u202eone\x1b[31m\r\ntwo\u200b"  # a note is read in terminals, too
+    assert send(client, "PUT", f"{path}/1", {"text": unseen}).json() == {"trial": 1, "text": "one [31m\ntwo"}
+    assert client.get(path).json() == {"notes": {"1": "one [31m\ntwo"}}
     assert send(client, "PUT", f"{path}/1", {"text": " "}).json() == {"trial": 1, "text": ""}
     assert client.get(path).json() == {"notes": {}}
 
