@@ -56,6 +56,13 @@ class Outlet:
             else:
                 protocol.transport.write(built)
 
+    @property
+    def unsent(self) -> int:
+        """Bytes in the memory of this process that the client's machine has not taken yet; 0 where nobody says."""
+        transport = getattr(self._protocol, "transport", None)
+        built = len(getattr(transport, "dataBuffer", b"")) - getattr(transport, "offset", 0)
+        return max(0, built) + getattr(transport, "_tempDataLen", 0)
+
     def close(self, code: int) -> None:
         """Close the connection after the frames that were written."""
         if self._protocol is None:

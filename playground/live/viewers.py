@@ -16,6 +16,7 @@ logger = logging.getLogger(__name__)
 
 WINDOW_EVENTS = 256
 WINDOW_BYTES = 1 << 20
+HELD_BYTES = 1 << 18  # that may wait for a client to read; who acknowledges without reading gets no more than a batch
 MAX_MESSAGE = 1024  # characters; an acknowledgement has about 20
 MESSAGES = {"ack", "pong"}  # of a client
 MALFORMED, UNKNOWN, GUESSING, BROKEN = 4400, 4404, 4429, 1011
@@ -50,6 +51,7 @@ class Viewer:
         self.unread: deque[tuple[int, int]] = deque()  # (last event, bytes) of messages without acknowledgement
         self.unread_bytes = 0
         self.complete = self.closed = False
+        self.slow = False  # more waits for it than it reads
         self.known = 0  # the number of viewers that this one was told last
         self.sent_at = 0.0  # by the monotonic clock
         self._reading: asyncio.Task[None] | None = None
@@ -66,16 +68,22 @@ class Viewer:
             self.write(built)
 
     def write_after_silence(self, built: bytes, since: float) -> None:
-        """`since`: of the monotonic clock."""
+        """`since`: of the monotonic clock. Called each second, so who was held for not reading goes on from here."""
+        if self.slow:
+            self.pump()
         if self.sent_at < since:
             self.write(built)
 
     def pump(self) -> None:
-        """Send all events that the window allows; events that are not in memory are read first, in a task."""
+        """Send all events that the window and the client's reading allow. Events that are not in memory are read first,
+        in a task."""
         entry = self.entry
         while not (self.complete or self.closed or self._reading):
             room = WINDOW_EVENTS - (self.cursor - self.acknowledged)
             if not entry.ended if self.cursor >= entry.last_seq else not room:
+                return
+            self.slow = self.outlet.unsent > HELD_BYTES
+            if self.slow:
                 return
             batch = entry.batch(self.cursor, room, WINDOW_BYTES - self.unread_bytes)
             if batch is None:

@@ -10,6 +10,7 @@ import pytest
 from tests.playground.conftest import ROOT
 from tests.playground.websocket import WebSocket
 
+READ = 1 << 16  # bytes
 # Writes a log of many events into the house's database, as an engine would: events, bytes of text in each.
 FILL = """
 import sys, django
@@ -103,3 +104,26 @@ def test_clients_that_never_read_leave_the_servers_memory_flat(house):
         [s.close() for s in sockets]
     assert grown < 200e6, f"{grown / 1e6:.0f} MB for 20 windows of 1 MiB"  # 20 logs would be 1,200
     assert house.get("/healthz")["ok"]
+
+
+def test_clients_that_acknowledge_without_reading_get_no_more_than_a_batch(house):
+    """Twenty sockets at different events of a log of 12 MB acknowledge all of it and read almost nothing."""
+    session = fill(house, 3000, 4000)
+    with WebSocket(house.port, f"/ws/s/{session}") as socket:
+        silent(socket)
+    before = rss(house.daphne)
+    sockets = [WebSocket(house.port, f"/ws/s/{session}?after={n}", receive_buffer=READ) for n in range(20)]
+    try:
+        for _ in range(20):
+            for socket in sockets:
+                socket.send({"ack": 10**9})
+            time.sleep(0.1)
+        for socket in sockets[1:] * 20:  # the server writes again, and joins what waits
+            socket.socket.recv(READ)
+        time.sleep(1)
+        grown = rss(house.daphne) - before
+        rest = list(sockets[0].events())
+    finally:
+        [s.close() for s in sockets]
+    assert grown < 80e6, f"{grown / 1e6:.0f} MB for twenty batches"  # twenty logs would be 240
+    assert rest[-1]["kind"] == "session.ended", "who reads again gets the rest"

@@ -12,7 +12,9 @@ from playground.live.watched import Watched
 
 
 class Outlet:
-    """Collects what is sent to a viewer."""
+    """Collects what is sent to a viewer, who reads at once."""
+
+    unsent = 0
 
     def __init__(self):
         self.sent = []

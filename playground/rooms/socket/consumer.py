@@ -9,13 +9,12 @@ A seat also gets {"session": ...} when its newest session changes.
 The teacher also gets {"online": [seat...]} and {"sessions": {seat: {session, state, trials, gap, ms, speedup, kind}}}.
 
 Close codes: 4400 an invalid message, 4403 the token is not valid in this room (any more), 4404 no such room (or it was
-deleted), 4429 the address guesses, 1011 our error: reconnect.
+deleted), 4429 the address guesses or the token has too many sockets, 1011 our error: reconnect.
 """
 
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import json
 from typing import Any
 
@@ -30,6 +29,8 @@ from playground.rooms.socket.hub import Hub
 
 REFUSED = 4403
 HELLO_WITHIN = 30.0  # seconds for the first message
+# Sockets of one seat and of the teacher at a time: each event of the room wakes all of them.
+SEAT_SOCKETS, TEACHER_SOCKETS = 6, 16
 readers = Readers(4, "room reader")
 poller = Readers(1, "room poller")
 
@@ -75,7 +76,6 @@ tails = Tails()
 class RoomConsumer(LogConsumer):
     hub = hub
     GONE = "this room was deleted"
-    over = False  # it was refused
     reader = Reader()
     own_session: dict | None = None  # as the seat was told
     timer: asyncio.TimerHandle | None = None
@@ -85,12 +85,12 @@ class RoomConsumer(LogConsumer):
         self.code = names.normal(self.scope["url_route"]["kwargs"]["code"])
         self.visitor = limits.address_of_socket(self.scope)
         loop = asyncio.get_running_loop()
-        self.timer = loop.call_later(HELLO_WITHIN, lambda: loop.create_task(self._late()))
+        self.timer = loop.call_later(HELLO_WITHIN, self._late)
 
-    async def disconnect(self, code: int) -> None:
+    async def leave(self) -> None:
         if self.timer is not None:
             self.timer.cancel()
-        await super().disconnect(code)
+        await super().leave()
         if self.name and self.name not in self.hub.watched:
             tails.forget(self.name)
 
@@ -100,37 +100,38 @@ class RoomConsumer(LogConsumer):
         elif not self.over:
             await self._hello(text_data)
 
-    async def _late(self) -> None:
+    def _late(self) -> None:
         if self.task is None and not self.over:
-            await self.refuse(MALFORMED, 'the first message is {"token": "...", "after": SEQ}')
-
-    async def refuse(self, code: int, reason: str) -> None:
-        self.over = True
-        with contextlib.suppress(Exception):
-            await self._refuse(code, reason)
+            self.refuse(MALFORMED, 'the first message is {"token": "...", "after": SEQ}')
 
     async def _hello(self, text: str | None) -> None:
         """Take the first message, and begin to send."""
         message = _first(text)
         if message is None:
-            await self.refuse(MALFORMED, 'the first message is {"token": "...", "after": SEQ}')
+            self.refuse(MALFORMED, 'the first message is {"token": "...", "after": SEQ}')
             return
         self.token, after = message
         for name in (f"room {self.code}", f"room {self.code} {self.token}"):
             if wait := limits.guesses.wait(self.visitor, name):
-                await self.refuse(GUESSING, f"too many codes and tokens that are not valid; try again in {wait:.0f} s")
+                self.refuse(GUESSING, f"too many codes and tokens that are not valid; try again in {wait:.0f} s")
                 return
         last, reader = await _look(self.code, self.token)
+        if self.over:  # it was too late meanwhile
+            return
         if last is None:
-            await self.refuse(UNKNOWN, "no such room")
+            self.refuse(UNKNOWN, "no such room")
             return
         limits.guesses.right(self.visitor, f"room {self.code}")
         if reader is None:
-            await self.refuse(REFUSED, "this token is not valid in this room")
+            self.refuse(REFUSED, "this token is not valid in this room")
             return
         limits.guesses.right(self.visitor, f"room {self.code} {self.token}")
+        most = TEACHER_SOCKETS if reader.seat is None else SEAT_SOCKETS
+        if sum(w.reader.seat == reader.seat for w in self._here()) >= most:
+            self.refuse(GUESSING, f"{most} pages of this token are open already; close one of them")
+            return
         self.reader = reader
-        await self.send(json.dumps({"seat": reader.seat}))
+        self.write(json.dumps({"seat": reader.seat}))
         self.follow(self.code, after, last=last, ended=False, message={})
 
     async def events(self, after: int, limit: int) -> list[tuple[int, str | None]]:
@@ -141,27 +142,31 @@ class RoomConsumer(LogConsumer):
         if mine is not None and any(row and row["kind"] == "seat.reset" for _, row in rows):
             _, reader = await _look(self.code, self.token)
             if reader is None:
-                await self.refuse(REFUSED, "the teacher reset this seat")
+                self.refuse(REFUSED, "the teacher reset this seat")
                 return []
         return [(seq, _text(row) if row else None) for seq, row in rows]
 
     def viewers(self, count: int) -> None:
         """Somebody came or went. Only the teacher hears of it."""
         if self.reader.seat is None:
-            online = {w.reader.seat for w in self.hub.watched[self.name].watchers} - {None}
-            self.count = sorted(online)
+            self.count = sorted({w.reader.seat for w in self._here()} - {None})
             self.bell.set()
+
+    def _here(self) -> set[RoomConsumer]:
+        """The sockets of the room that follow it now."""
+        watched = self.hub.watched.get(self.code)
+        return watched.watchers if watched is not None else set()
 
     def presence(self) -> dict:
         return {"online": self.count}
 
-    async def send_message(self, message: dict) -> None:
+    def send_message(self, message: dict) -> None:
         """All sessions to the teacher, its own to a seat."""
         if self.reader.seat is None and message:
-            await super().send_message(message)
+            super().send_message(message)
         elif message and (own := message["sessions"].get(self.reader.seat)) != self.own_session:
             self.own_session = own
-            await super().send_message({"session": own})
+            super().send_message({"session": own})
 
 
 def _first(text: str | None) -> tuple[str, int] | None:

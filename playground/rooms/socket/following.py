@@ -12,16 +12,28 @@ import json
 import logging
 import time
 from collections import deque
+from typing import Any
 
 from channels.generic.websocket import AsyncWebsocketConsumer
 
-from playground.live.viewers import BROKEN, MALFORMED, UNKNOWN, WINDOW_BYTES, WINDOW_EVENTS, acknowledgement
+from playground.live import frames
+from playground.live.frames import Outlet
+from playground.live.viewers import (
+    BROKEN,
+    HELD_BYTES,
+    MALFORMED,
+    UNKNOWN,
+    WINDOW_BYTES,
+    WINDOW_EVENTS,
+    acknowledgement,
+)
 from playground.live.watched import BATCH_BYTES, BATCH_EVENTS
 from playground.rooms.socket.hub import Hub
 
 logger = logging.getLogger(__name__)
 
 HEARTBEAT = 15.0  # seconds
+LOOK = 1.0  # seconds between two looks at a client that does not read
 
 
 class LogConsumer(AsyncWebsocketConsumer):
@@ -33,6 +45,14 @@ class LogConsumer(AsyncWebsocketConsumer):
     GONE = "this log was deleted"
     task: asyncio.Task | None = None
     name = ""
+    over = False  # the server closed it: nothing more is taken or sent
+
+    async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
+        self.outlet = Outlet(send)
+        try:
+            await super().__call__(scope, receive, send)
+        finally:  # also after an error of ours: who stays in the hub would be shown as present for ever
+            await self.leave()
 
     async def events(self, after: int, limit: int) -> list[tuple[int, str | None]]:
         """At most `limit` (seq, JSON text) after `after`; None instead of a text that this viewer may not read."""
@@ -59,7 +79,8 @@ class LogConsumer(AsyncWebsocketConsumer):
         self.entry = self.hub.join(name, self, last_seq=last, ended=ended, message=message)
         self.task = asyncio.create_task(self._guarded())
 
-    async def disconnect(self, code: int) -> None:
+    async def leave(self) -> None:
+        """Stop to watch. May be called again."""
         if self.task is not None:
             self.hub.leave(self.name, self)
             self.task.cancel()
@@ -67,15 +88,19 @@ class LogConsumer(AsyncWebsocketConsumer):
                 await self.task
 
     async def receive(self, text_data: str | None = None, bytes_data: bytes | None = None) -> None:
-        if self.task is None:
-            return  # already closed
-        reason = self._take(text_data)
-        if reason:
-            await self._refuse(MALFORMED, reason)
+        if self.task is not None and not self.over and (reason := self._take(text_data)):
+            self.refuse(MALFORMED, reason)
 
-    async def _refuse(self, code: int, reason: str) -> None:
-        await self.send(json.dumps({"error": reason}))
-        await self.close(code)
+    def write(self, text: str) -> None:
+        """Send a text; nothing to a client that is gone, or whose socket the server closed."""
+        if not self.over:
+            self.outlet.write(frames.frame(text.encode()))
+
+    def refuse(self, code: int, reason: str) -> None:
+        """Tell why, and close."""
+        self.write(json.dumps({"error": reason}))
+        self.over = True
+        self.outlet.close(code)
 
     def _take(self, text: str | None) -> str | None:
         """Apply one message of the client. Returns its fault, or None."""
@@ -100,35 +125,37 @@ class LogConsumer(AsyncWebsocketConsumer):
             await self._send_all()
         except Exception:
             logger.exception("the socket of %s broke", self.name)
+            self.over = True
             with contextlib.suppress(Exception):
-                await self.close(BROKEN)
+                self.outlet.close(BROKEN)
 
     async def _send_all(self) -> None:
         """This task sends everything on this socket: batches, states, presence, pings."""
         told_count, complete, ping_at = None, False, time.monotonic() + HEARTBEAT
-        while True:
+        while not self.over:
+            pause = LOOK if self._held() else ping_at - time.monotonic()
             with contextlib.suppress(TimeoutError):
-                await asyncio.wait_for(self.bell.wait(), max(0.0, ping_at - time.monotonic()))
+                await asyncio.wait_for(self.bell.wait(), max(0.0, pause))
             self.bell.clear()
             if time.monotonic() >= ping_at:
                 ping_at = time.monotonic() + HEARTBEAT
-                await self.send(json.dumps({"ping": round(time.time(), 3)}))
+                self.write(json.dumps({"ping": round(time.time(), 3)}))
             if self.entry.gone:
-                await self._refuse(UNKNOWN, self.GONE)
+                self.refuse(UNKNOWN, self.GONE)
                 return
             if self.count != told_count:
                 told_count = self.count
-                await self.send(json.dumps(self.presence()))
+                self.write(json.dumps(self.presence()))
             if self.entry.message != self.message:
                 self.message = self.entry.message
-                await self.send_message(self.message)
+                self.send_message(self.message)
             more = not complete
             while more and (self.cursor < self.entry.last_seq or self.entry.ended):
                 more, complete = await self._send_batch()
 
     async def _send_batch(self) -> tuple[bool, bool]:
         """Send what fits into the window. Returns (more may be ready to send, the log is complete there)."""
-        room = min(BATCH_EVENTS, WINDOW_EVENTS - len(self.unread))
+        room = 0 if self._held() else min(BATCH_EVENTS, WINDOW_EVENTS - len(self.unread))
         rows, batch, before = [], 0, self.cursor
         for seq, text in await self.events(self.cursor, room) if room else []:
             if text is None:
@@ -145,12 +172,16 @@ class LogConsumer(AsyncWebsocketConsumer):
         last = max(self.entry.last_seq, self.cursor)
         complete = self.entry.ended and self.cursor >= last
         if rows or complete:
-            await self.send(f'{{"events":[{",".join(rows)}],"last":{last},"ended":{json.dumps(complete)}}}')
+            self.write(f'{{"events":[{",".join(rows)}],"last":{last},"ended":{json.dumps(complete)}}}')
         return self.cursor > before and not complete, complete
 
-    async def send_message(self, message: dict) -> None:
+    def _held(self) -> bool:
+        """Return True for a client that acknowledges, or waits, without reading: it gets no more than a batch."""
+        return self.outlet.unsent > HELD_BYTES
+
+    def send_message(self, message: dict) -> None:
         """Send the log's own message."""
-        await self.send(json.dumps(message))
+        self.write(json.dumps(message))
 
 
 __all__ = ["LogConsumer"]

@@ -18,6 +18,7 @@ from typing import Any, Protocol
 logger = logging.getLogger(__name__)
 
 FAST, SLOW = 0.1, 0.3  # seconds between polls
+COUNTED = 0.1  # seconds until a change of who watches is told: a crowd that comes at once is counted once
 
 
 class Watcher(Protocol):
@@ -36,6 +37,7 @@ class Watched:
     gone: bool = False
     message: dict[str, Any] = field(default_factory=dict)
     watchers: set[Watcher] = field(default_factory=set)
+    counting: asyncio.TimerHandle | None = None
 
 
 class Hub:
@@ -82,8 +84,14 @@ class Hub:
             with contextlib.suppress(RuntimeError):  # the loop has ended
                 self._loop.call_soon_threadsafe(self._rung.set)
 
+    def _count(self, entry: Watched) -> None:
+        """Tell everybody soon how many watch."""
+        if entry.counting is None and self._loop is not None:
+            entry.counting = self._loop.call_later(COUNTED, self._tell_count, entry)
+
     @staticmethod
-    def _count(entry: Watched) -> None:
+    def _tell_count(entry: Watched) -> None:
+        entry.counting = None
         for watcher in entry.watchers:
             watcher.viewers(len(entry.watchers))
 
