@@ -38,9 +38,12 @@ def _hide(m: re.Match) -> str:
 
 
 class Formatter(logging.Formatter):
-    """Formats a record as usual, its traceback too, and redacts the result."""
+    """Formats a record as usual, its traceback too, and redacts the result. A request that Django refuses has one
+    line."""
 
     def format(self, record: logging.LogRecord) -> str:
+        if record.name.startswith("django.security"):  # a stranger's request, of which a traceback of ours says nothing
+            record = logging.makeLogRecord(vars(record) | {"exc_info": None, "exc_text": None})
         return redact(super().format(record))
 
 

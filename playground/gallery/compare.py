@@ -11,6 +11,7 @@ from django.utils.html import escape
 
 from engine.words import class_name
 from playground.access.answers import Refused
+from playground.access.bodies import NO_TEXT
 from playground.gallery import comparison
 from playground.gallery.sides import NOT_SHARED, Side
 from playground.language.reference import highlight
@@ -29,6 +30,8 @@ def name_of(link: str) -> str:
         parts = [part for part in urlsplit(unquote(link.strip())).path.split("/") if part]
     except ValueError:  # for example a bracket without its other half
         raise Refused(400, "This is no link to a session.", FIX) from None
+    if any(NO_TEXT.search(part) for part in parts):  # encoded twice; a database may refuse it
+        raise Refused(400, "This is no link to a session.", FIX)
     if "c" in parts[:-1]:
         raise Refused(400, "This is a control link, which can stop the session.", FIX)
     at = next((i for i, part in enumerate(parts[:-1]) if part in _PLACES), None)

@@ -11,6 +11,7 @@ import time
 from urllib.parse import unquote
 
 import pytest
+from django.core.exceptions import DisallowedHost
 
 from playground.access import redaction, tokens
 from tests.playground.conftest import House
@@ -168,3 +169,12 @@ def test_a_traceback_is_redacted_too():
         record = logging.LogRecord("x", logging.ERROR, __file__, 1, "it %s", ("broke",), (type(e), e, e.__traceback__))
     text = redaction.Formatter("{message}", style="{").format(record)
     assert "it broke" in text and "ValueError: no session at /c/…" in text and token not in text
+
+
+def test_a_host_that_is_refused_is_one_line_of_the_log():
+    try:
+        raise DisallowedHost("Invalid HTTP_HOST header: 'x'.")
+    except DisallowedHost as e:
+        exc_info = type(e), e, e.__traceback__
+        record = logging.LogRecord("django.security.DisallowedHost", logging.ERROR, __file__, 1, str(e), (), exc_info)
+    assert redaction.Formatter("{message}", style="{").format(record) == "Invalid HTTP_HOST header: …"

@@ -62,6 +62,7 @@ class Hub:
         entry.last_seq, entry.ended = max(entry.last_seq, last_seq), entry.ended or ended
         entry.message = message
         entry.watchers.add(watcher)
+        watcher.viewers(len(entry.watchers))  # to itself before any event, to the others soon
         self._count(entry)
         if self._task is None or self._task.done():
             self._task = loop.create_task(self._poll())

@@ -193,9 +193,10 @@ def test_a_link_or_its_name_is_taken(link, name):
     assert name_of(link) == name
 
 
-def test_a_control_link_has_no_name():
+@pytest.mark.parametrize("link", ["/c/abc", "a%00b", "/s/%00"])
+def test_a_control_link_and_what_is_no_text_have_no_name(link):
     with pytest.raises(Refused):
-        name_of("/c/abc")
+        name_of(link)
 
 
 def test_without_two_sessions_there_is_a_form(client, first):
