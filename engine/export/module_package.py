@@ -8,6 +8,7 @@ from typing import Any
 
 from engine.export import composition, package
 from engine.export.composition import Whole
+from engine.session.titles import in_markdown
 from engine.words import class_name, count
 
 RUNTIME = {
@@ -76,7 +77,7 @@ def _readme(whole: Whole, root: str, name: str, built: dict[str, package.Built])
     lines = [
         f"# {root}",
         "",
-        f"{whole.title}: the whole module, with {words(whole)}. It takes {takes}.",
+        f"{in_markdown(whole.title)}: the whole module, with {words(whole)}. It takes {takes}.",
         "",
         f"The programs are CUDA kernels for {package.GPUS.get(arch, arch)} ({arch}). What stays PyTorch runs as in "
         f"{class_name(whole.cls)}{', under autocast' if whole.cls in ('f16', 'bf16') else ''}.",

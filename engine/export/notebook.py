@@ -8,6 +8,7 @@ from typing import Any
 
 from engine.export import model_new, module_package, package
 from engine.export.composition import Whole
+from engine.session.titles import in_markdown
 from engine.words import baseline_name, class_name
 
 LOAD = """\
@@ -80,11 +81,11 @@ def _cell(kind: str, source: str) -> dict[str, Any]:
 def _about(what: Whole) -> str:
     results = what.results
     if results is None:
-        about = f"# {what.title}\n\nWith {module_package.words(what)}."
+        about = f"# {in_markdown(what.title)}\n\nWith {module_package.words(what)}."
         return f"{about} The programs are the planner's first, and nothing was timed."
     session, judged = results["session"], results.get("judged")
     device = session["device"].get("title") or session["device"].get("name", "")
-    lines = [f"# {session['title']}", "", f"Trial {results['trial']} of a session on {device}."]
+    lines = [f"# {in_markdown(session['title'])}", "", f"Trial {results['trial']} of a session on {device}."]
     if judged is not None:
         over = f"{judged['speedup']:.2f} times as fast as {baseline_name(judged['baseline'])}"
         lines += ["", f"**{judged['ms']:.4g} ms {judged['kind']}**, {over}, in {class_name(judged['cls'])}."]

@@ -5,6 +5,8 @@ The functions take time linear in the length of the text, because a visitor choo
 
 from __future__ import annotations
 
+from html import escape
+
 LONGEST = 100  # characters of a title, for one line of a card or a list
 LOOKED_AT = 2_000  # characters: a longer first sentence is no title
 
@@ -31,6 +33,11 @@ def first_sentence(text: str) -> str:
 def shown(text: str) -> str:
     """The text without what cannot be seen, such as characters that turn the direction of what follows."""
     return "".join(c if c.isprintable() else " " for c in text)
+
+
+def in_markdown(title: str) -> str:
+    """A title for a Markdown file, in which a visitor's `<` would begin HTML."""
+    return escape(title, quote=False)
 
 
 def opening_text(source: str) -> str:

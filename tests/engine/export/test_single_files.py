@@ -7,7 +7,7 @@ import nbformat
 import pytest
 import torch
 
-from engine.export import Exported, ExportError, command, forms, history, model_new, notebook
+from engine.export import Exported, ExportError, command, forms, history, model_new, module_package, notebook
 from engine.session import recording
 from tests.engine.export.packages import TWO_REGIONS
 
@@ -70,3 +70,11 @@ def test_a_recorded_session_as_file_and_notebook(name, tmp_path):
     recorded = executed(book.cells[-1].source)["recorded"]
     assert json.loads(recorded)["trial"] == what.results["trial"]
     assert notebook.text(what) == notebook.text(what)
+
+
+def test_a_title_begins_no_html_in_the_files_of_an_export():
+    what = command.of_module(TWO_REGIONS, title="<img src=x onerror=alert(1)> & one")
+    book = json.loads(notebook.text(what))
+    readme = next(text for name, text in module_package.files(what).items() if name.endswith("/README.md"))
+    for text in ("".join(book["cells"][0]["source"]), readme):
+        assert "&lt;img src=x onerror=alert(1)&gt; &amp; one" in text and "<img" not in text
