@@ -10,6 +10,7 @@ from __future__ import annotations
 from typing import Any
 
 from engine.llm.rehearse.row_graph import HALVES, Node, Rows
+from engine.strategies.two_stage.expressions import read
 
 ROW_THREADS = (8, 16, 32, 64, 128, 256, 512, 1024)
 BLOCK_ROWS = (1, 2, 4, 8, 16)
@@ -163,7 +164,8 @@ def _space(rows: Rows, reduces: bool) -> dict[str, Any]:
     vector = next(v for v in reversed(VECTORS) if width % v == 0)
     loaded = sum(2 if n.dtype in HALVES else 4 for n in rows.nodes.values() if n.load is not None and n.full)
     stored = sum(2 if dtype in HALVES else 4 for name, dtype in rows.outputs if rows.nodes[name].full)
-    threads, whole = _shape(width, vector, loaded, stored) if reduces else (0, 0)
+    registers = f"{BASE_REGISTERS} + ceil_div(unroll * vector * {loaded} + vector * {stored}, 2)"
+    threads, whole = _holding(width, vector, registers) if reduces else (0, 0)
     if not whole:
         threads = max(t for t in ROW_THREADS if t <= 256 and ((t - 1) * vector < width or t == ROW_THREADS[0]))
     block = next((b for b in reversed(BLOCK_ROWS) if b * threads <= 256), 1)
@@ -197,19 +199,19 @@ def _space(rows: Rows, reduces: bool) -> dict[str, Any]:
         ],
         "inequalities": [{"expression": e, "resource": r, "why": w} for e, r, w in limits],
         "threads": "row_threads * block_rows",
-        "registers": f"{BASE_REGISTERS} + ceil_div(unroll * vector * {loaded} + vector * {stored}, 2)",
+        "registers": registers,
         "shared_bytes": f"{4 * _reductions(rows)} * block_rows * ceil_div(row_threads, warp)" if reduces else "",
     }  # fmt: skip
 
 
-def _shape(width: int, vector: int, loaded: int, stored: int) -> tuple[int, int]:
+def _holding(width: int, vector: int, registers: str) -> tuple[int, int]:
     """(threads, loads in flight) that hold a row in registers with a quarter of an SM's threads at least, on GPUs with
     65,536 registers and 2,048 threads an SM; 256 threads or fewer if that does, and as few loads as cover the row.
-    (0, 0) if none does."""
+    (0, 0) if none does. `registers`: of a thread, as the template states them."""
+    needed = read(registers)
     for threads in sorted(ROW_THREADS, key=lambda t: (t > 256, t if t > 256 else -t)):
         unroll = next((u for u in UNROLLS if threads * vector * u >= width), 0)
-        registers = BASE_REGISTERS + -(-(unroll * vector * loaded + vector * stored) // 2)
-        fits = 65_536 // (registers * threads) * threads >= 512
+        fits = 65_536 // (needed.value({"unroll": unroll, "vector": vector}) * threads) * threads >= 512
         if unroll and fits and ((threads - 1) * vector < width or threads == ROW_THREADS[0]):
             return threads, unroll
     return 0, 0

@@ -117,15 +117,14 @@ def _starts(prompt: str, drawn: Sequence[Drawn], work: Any, rng: random.Random) 
 
 
 def _of_rows(prompt: str) -> list[dict[str, Any]]:
-    """Of a row kernel: past the caches if the default goes through them, through them if it does not; and twice the
-    threads of a row with half as much for each of them."""
+    """Of a row kernel: past the caches, and twice the threads of a row with half as much for each of them."""
     parameters = {name: (values, default) for name, values, default in _parameters(prompt)}
     if not {"stream", "row_threads", "unroll"} <= parameters.keys():
         return []
     wider = {"row_threads": 2 * int(parameters["row_threads"][1])}
     if (unroll := int(parameters["unroll"][1])) > 1:
         wider["unroll"] = unroll // 2
-    starts = ({"stream": 1 - int(parameters["stream"][1])}, wider)
+    starts = ({"stream": 1}, wider)
     return [
         {"settings": [{"name": name, "value": str(value)} for name, value in start.items()]}
         for start in starts

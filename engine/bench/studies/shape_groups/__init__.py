@@ -11,6 +11,7 @@ session starts from the problem's naive CUDA source. Rows and sessions are writt
 goes on after a stop. The rehearsal plays the model unless --own-model asks the model of the environment; no model wrote
 a rehearsed template, and a prediction is no measurement.
 
+    clock.py     what is timed beside the sessions, and what becomes of a failure
     copies.py    the time of a plain copy, by the clock of raw kernels
     rivals.py    the time of torch.compile, by the same clock
     study.py     the sessions of one problem, and its row

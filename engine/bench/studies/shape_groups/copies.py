@@ -10,10 +10,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from engine.bench.studies.shape_groups.clock import on_gpu, timed_or_why
 from engine.bench.studies.shape_groups.saved import Saved
-from engine.devices import SessionRefused, TrialError
-from engine.evaluate.integrity.process.candidate import CandidateEnded
-from engine.evaluate.integrity.process.judge import JudgeLost
+from engine.devices import SessionRefused
 from engine.evaluate.integrity.verify import Verifier
 from engine.trace import trace
 from sol.attainable import predict_eager
@@ -62,16 +61,12 @@ def measured(moved: int, start: Callable[[str], Verifier] | None = None) -> dict
     `start`: of a module's verifier. Raises what ended a process."""
     from engine.evaluate.integrity.measuring import measure
 
-    with (start or _on_gpu)(module(moved)) as verifier:
+    with (start or on_gpu)(module(moved)) as verifier:
         timed = measure(verifier.examiner, COPY, "python", "f16")
     return {
         "bytes": moved, "ms": timed.ms, "low": timed.low, "high": timed.high, "kind": "measured",
         "method": timed.method,
     }  # fmt: skip
-
-
-def _on_gpu(source: str) -> Verifier:
-    return Verifier(source, "cuda", local_user=True)
 
 
 def predicted(moved: int, hardware: Hardware) -> dict[str, Any]:
@@ -88,14 +83,11 @@ class Copies:
 
     def of(self, source: str) -> dict[str, Any]:
         """The copy for a module: as `measured`; without a time `ms` is None and `why` says why."""
-        moved = 0
         try:
             moved = moved_by(source)
-            return self._saved.once(str(moved), lambda: self._time(moved))
-        except (SessionRefused, TrialError, CandidateEnded) as e:
-            return {"bytes": moved, "ms": None, "why": e.reason}
-        except JudgeLost as e:
-            return {"bytes": moved, "ms": None, "why": f"the process that times it was lost: {e}"}
+        except SessionRefused as e:
+            return {"bytes": 0, "ms": None, "why": e.reason}
+        return timed_or_why(lambda: self._saved.once(str(moved), lambda: self._time(moved)), bytes=moved)
 
 
 __all__ = ["Copies", "measured", "module", "moved_by", "predicted"]

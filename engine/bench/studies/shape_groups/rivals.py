@@ -11,10 +11,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from engine.bench.studies.shape_groups.clock import on_gpu, timed_or_why
 from engine.bench.studies.shape_groups.saved import Saved
-from engine.devices import SessionRefused, TrialError
-from engine.evaluate.integrity.process.candidate import CandidateEnded
-from engine.evaluate.integrity.process.judge import JudgeLost
 from engine.evaluate.integrity.verify import Verifier
 from engine.session.events import blob_name
 
@@ -30,13 +28,9 @@ def measured(
     the clock wants beside it; its time is not read. Raises what ended a process."""
     from engine.evaluate.integrity.measuring import measure
 
-    with (start or _on_gpu)(source) as verifier:
+    with (start or on_gpu)(source) as verifier:
         timed = measure(verifier.examiner, kernel, language, cls, way)
     return {"way": timed.baseline, "ms": timed.baseline_ms, "kind": "measured", "method": timed.method}
-
-
-def _on_gpu(source: str) -> Verifier:
-    return Verifier(source, "cuda", local_user=True)
 
 
 class Rivals:
@@ -50,12 +44,8 @@ class Rivals:
         time = self._time
         if time is None:
             return None
-        try:
-            return self._saved.once(f"{blob_name(source)[:16]} {cls}", lambda: time(source, kernel, cls))
-        except (SessionRefused, TrialError, CandidateEnded) as e:
-            return {"way": WAY, "ms": None, "why": e.reason}
-        except JudgeLost as e:
-            return {"way": WAY, "ms": None, "why": f"the process that times it was lost: {e}"}
+        name = f"{blob_name(source)[:16]} {cls}"
+        return timed_or_why(lambda: self._saved.once(name, lambda: time(source, kernel, cls)), way=WAY)
 
 
 __all__ = ["WAY", "Rivals", "measured"]

@@ -21,10 +21,15 @@ def on_the_cpu(source):
     return verifier
 
 
-def test_a_copy_is_timed_by_the_clock_of_raw_kernels(monkeypatch):
+def briefly(monkeypatch):
+    """Few batches, and once, however busy this machine is."""
     for name, value in {"PILOTS": 1, "PARTS": 2, "LEAST": 3, "MOST": 3}.items():
         monkeypatch.setattr(measuring, name, value)
-    monkeypatch.setattr(measuring, "steady", lambda take, samples: (take(), []))  # once, however busy this machine is
+    monkeypatch.setattr(measuring, "steady", lambda take, samples: (take(), []))
+
+
+def test_a_copy_is_timed_by_the_clock_of_raw_kernels(monkeypatch):
+    briefly(monkeypatch)
     one = copies.measured(MOVED, on_the_cpu)
     assert one["bytes"] == MOVED and one["kind"] == "measured" and one["method"].startswith("outside clock")
     assert 0 < one["low"] <= one["ms"] <= one["high"]

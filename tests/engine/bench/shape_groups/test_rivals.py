@@ -5,8 +5,7 @@ import pytest
 from engine.bench.studies.shape_groups import rivals, rows
 from engine.bench.studies.shape_groups.saved import Saved
 from engine.devices import TrialError
-from engine.evaluate.integrity import measuring
-from tests.engine.bench.shape_groups.test_copies import on_the_cpu
+from tests.engine.bench.shape_groups.test_copies import briefly, on_the_cpu
 from tests.engine.bench.shape_groups.test_rows import TIMED, shape
 
 MODULE = """import torch
@@ -25,9 +24,7 @@ KERNEL = "import torch\n\n\ndef kernel(x):\n    return x.clamp(min=0)\n"
 
 
 def test_a_way_of_pytorch_is_timed_beside_a_kernel_by_the_clock_of_raw_kernels(monkeypatch):
-    for name, value in {"PILOTS": 1, "PARTS": 2, "LEAST": 3, "MOST": 3}.items():
-        monkeypatch.setattr(measuring, name, value)
-    monkeypatch.setattr(measuring, "steady", lambda take, samples: (take(), []))
+    briefly(monkeypatch)
     one = rivals.measured(MODULE, KERNEL, "f32", "eager", "python", on_the_cpu)  # the CPU's judge has no other way
     assert one["way"] == "eager" and one["kind"] == "measured" and one["ms"] > 0
     assert one["method"].startswith("outside clock")
