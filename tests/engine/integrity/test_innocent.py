@@ -34,6 +34,18 @@ def join(threads):
         t.join()
 
 """
+METHOD = """
+import cutlass.cute as cute
+
+class Stage:
+    @cute.kernel
+    def on_gpu(self, x: cute.Tensor):
+        pass
+
+    @cute.jit
+    def start(self, x: cute.Tensor):
+        {call}
+"""
 SEEDED = "def prepare():\n    torch.manual_seed(0)\n"
 
 
@@ -45,6 +57,7 @@ def cheats(text: str) -> set[str]:
 @pytest.mark.parametrize(
     "text",
     [
+        METHOD.format(call="self.on_gpu(x).launch(grid=(1, 1, 1), block=(32, 1, 1))"),
         SEEDED,
         SEEDED + "def demo():\n    prepare()\n",
         SEEDED + "if __name__ == '__main__':\n    prepare()\n",
@@ -88,6 +101,7 @@ def test_what_is_innocent_is_not_accused(text):
 @pytest.mark.parametrize(
     ("text", "code"),
     [
+        (METHOD.format(call="pass"), "dressed"),
         (SEEDED + "prepare()\n", "seeded"),
         (SEEDED + "hook = prepare\n", "seeded"),
         (SEEDED + "def demo():\n    prepare()\ndemo()\n", "seeded"),

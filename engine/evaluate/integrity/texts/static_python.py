@@ -305,7 +305,9 @@ class _Reader(PythonSource):
             self.add("graph" if "copy_" in attributes else "graph_replay", graphs[0], ast.unparse(graphs[0])[:80])
 
     def _kernels(self) -> None:
-        loads = [n.id for n in ast.walk(self.tree) if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Load)]
+        read = [n for n in ast.walk(self.tree) if isinstance(n, ast.Name | ast.Attribute)]
+        loads = {n.id if isinstance(n, ast.Name) else f".{n.attr}" for n in read if isinstance(n.ctx, ast.Load)}
+        methods = {f for c in ast.walk(self.tree) if isinstance(c, ast.ClassDef) for f in c.body}
         text_kernels: list[tuple[str, ast.AST]] = []
         for node in ast.walk(self.tree):
             if isinstance(node, ast.FunctionDef):
@@ -328,7 +330,7 @@ class _Reader(PythonSource):
         for name, node in text_kernels:
             if name not in self.facts.kernels:
                 self.facts.kernels.append(name)
-                if name not in loads:
+                if (f".{name}" if node in methods else name) not in loads:
                     self.add("dressed", node, f"{name} is never used")
         for node in ast.walk(self.tree):
             if not self.within(node) or self.innocent.unreached(node):
