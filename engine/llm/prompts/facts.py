@@ -1,4 +1,7 @@
-"""What a prompt says about a problem and its trials, as plain values for the templates, each of bounded size."""
+"""What a prompt says about a problem and its trials, as plain values for the templates, each of bounded size.
+
+A candidate is shown to its end: who is asked for the whole text again cannot write what they have not seen.
+"""
 
 from __future__ import annotations
 
@@ -7,6 +10,7 @@ from typing import Any
 
 from dsl.printer import to_text
 from engine.llm.prompts import reference
+from engine.llm.replies import MOST_TEXT
 from engine.session import kernel_text
 from engine.strategies.problem import Part, Prepared
 from engine.strategies.state import Finished, State
@@ -14,7 +18,6 @@ from sol.report import report
 
 MOST_TRIALS = 16  # rows of the history
 MOST_REPORT = 9_000  # characters of the report
-MOST_TEXT = 12_000  # of a candidate
 MOST_LOG = 3_000  # of a compiler's words
 MOST_PARTS = 4
 
