@@ -7,6 +7,8 @@ fits is read once and stays in registers.
 
 from __future__ import annotations
 
+import itertools
+from collections.abc import Sequence
 from typing import Any
 
 from engine.llm.rehearse.row_graph import HALVES, Node, Rows
@@ -34,8 +36,7 @@ constexpr bool STREAM = {{stream}} != 0, HOLD = {hold} != 0;
 struct Arguments {{
   const void* in[8];
   void* out[4];
-  int64_t rows, width;
-  unsigned pieces;
+  unsigned rows, width;
 }};
 
 template <typename T, int V>
@@ -106,17 +107,19 @@ TAIL = """\
 }}
 
 template <typename T>
-void launch(const Tensor* in, const Tensor* out, int inputs, int outputs, cudaStream_t stream) {{
+cudaError_t launch(const Tensor* in, const Tensor* out, int inputs, int outputs, cudaStream_t stream) {{
   Arguments a = {{}};
   for (int i = 0; i < inputs; ++i) a.in[i] = in[i].data;
   for (int i = 0; i < outputs; ++i) a.out[i] = out[i].data;
-  a.rows = 1;
-  for (int i = 0; i + 1 < in[{wide}].rank; ++i) a.rows *= in[{wide}].shape[i];
-  a.width = in[{wide}].shape[in[{wide}].rank - 1] / {parts};
-  const int vector = a.width % VECTOR == 0 ? VECTOR : 1;
-  const int64_t once = (int64_t)THREADS * vector * UNROLL;
-  a.pieces = PIECES ? PIECES : (unsigned)((a.width + once - 1) / once);
-  dim3 grid((unsigned)((a.rows + ROWS - 1) / ROWS) * a.pieces);
+  int64_t rows = 1;
+  for (int i = 0; i + 1 < in[{wide}].rank; ++i) rows *= in[{wide}].shape[i];
+  const int64_t width = in[{wide}].shape[in[{wide}].rank - 1] / {parts};
+  if (rows >= 1 << 30 || width >= 1 << 30) return cudaErrorInvalidValue;  // their places are counted in 32 bits
+  a.rows = (unsigned)rows;
+  a.width = (unsigned)width;
+  const int vector = width % VECTOR == 0 ? VECTOR : 1;
+  const unsigned once = THREADS * vector * UNROLL, blocks = (a.rows + ROWS - 1) / ROWS, deep = blocks / 65536 + 1;
+  const dim3 grid(PIECES ? PIECES : (a.width + once - 1) / once, (blocks + deep - 1) / deep, deep);
   if (vector == VECTOR && HOLD && a.width <= once) {{
     rows_kernel<T, VECTOR, true><<<grid, THREADS * ROWS, 0, stream>>>(a);
   }} else if (vector == VECTOR) {{
@@ -124,11 +127,11 @@ void launch(const Tensor* in, const Tensor* out, int inputs, int outputs, cudaSt
   }} else {{
     rows_kernel<T, 1, false><<<grid, THREADS * ROWS, 0, stream>>>(a);
   }}
+  return cudaGetLastError();
 }}
 
 extern "C" int run(const Tensor* in, int inputs, const Tensor* out, int outputs, cudaStream_t stream) {{
 {dispatch}
-  return cudaGetLastError();
 }}
 """
 
@@ -146,13 +149,13 @@ def template_of(rows: Rows, title: str) -> dict[str, Any]:
     reduces = rows.levels > 0
     own = {"pieces": 1, "hold": "{hold}"} if reduces else {"pieces": "{pieces}", "hold": 0}
     head = HEAD.format(title=title.replace("{", "(").replace("}", ")"), **own)
-    dispatch = "  launch<float>(in, out, inputs, outputs, stream);"
+    dispatch = "  return launch<float>(in, out, inputs, outputs, stream);"
     if rows.half:
         first = next(n.load[0] for n in rows.nodes.values() if n.load is not None and n.dtype in HALVES)
         dispatch = (
-            f"  if (in[{first}].dtype == 1) {{\n    launch<__half>(in, out, inputs, outputs, stream);\n"
-            f"  }} else if (in[{first}].dtype == 2) {{\n    launch<__nv_bfloat16>(in, out, inputs, outputs, stream);\n"
-            "  } else {\n    return cudaErrorInvalidValue;\n  }"
+            f"  if (in[{first}].dtype == 1) return launch<__half>(in, out, inputs, outputs, stream);\n"
+            f"  if (in[{first}].dtype == 2) return launch<__nv_bfloat16>(in, out, inputs, outputs, stream);\n"
+            "  return cudaErrorInvalidValue;"
         )
     tail = TAIL.format(wide=rows.wide, parts=rows.parts, dispatch=dispatch)
     return {"text": head + "\n".join(_body(rows)) + "\n" + tail, **_space(rows, reduces)}
@@ -223,19 +226,26 @@ def _holding(width: int, vector: int, registers: str) -> tuple[int, int]:
 def _body(rows: Rows) -> list[str]:
     lines = [
         "  const int lane = threadIdx.x % THREADS, local = threadIdx.x / THREADS;",
-        # Blocks that begin together read a row together: neighbours in memory are neighbours in DRAM's pages.
-        "  const unsigned pieces = PIECES ? PIECES : a.pieces, piece = blockIdx.x % pieces;",
-        "  const int64_t block_row = (int64_t)(blockIdx.x / pieces) * ROWS + local, width = a.width;",
+        # Blocks that begin together read a row together: neighbours in memory are neighbours in DRAM's pages. Places
+        # are values without a division and in 32 bits: of a small kernel's two microseconds that is a tenth.
+        "  const unsigned piece = blockIdx.x, width = a.width;",
+        "  const unsigned block_row = (blockIdx.z * gridDim.y + blockIdx.y) * ROWS + local;",
         "  const bool live = block_row < a.rows;",
-        "  const int64_t row = live ? block_row : a.rows - 1;",
-        "  const int64_t first = ((int64_t)piece * THREADS + lane) * V, step = (int64_t)pieces * THREADS * V;",
+        "  const unsigned row = live ? block_row : a.rows - 1;",
+        "  const int64_t at = (int64_t)row * width;  // of the row's first element",
+        "  const unsigned first = (piece * THREADS + lane) * V, step = gridDim.x * THREADS * V;",
     ]
     if rows.levels:
         lines.append(f"  __shared__ float part[{_reductions(rows)} * ROWS * WARPS];")
     lines += [
         f"  Pack<{_type(n.dtype)}, V> p_{n.name}[UNROLL];" for n in rows.nodes.values() if n.full and n.load is not None
     ]
-    lines += _row_values(rows, 0)
+    loaded, values = _row_values(rows, 0)
+    lines += loaded
+    if rows.levels:
+        lines += values
+    # A value that no reduction needs is on its way while they wait for each other, if a row is read once.
+    coming = [n for n in _needed(rows, [name for name, _ in rows.outputs]) if n.load is not None]
     read: set[str] = set()
     apart = 0  # reductions so far: each has its part of shared memory, so that none waits for another's readers
     for level in range(1, rows.levels + 1):
@@ -245,33 +255,38 @@ def _body(rows: Rows) -> list[str]:
         ends = [
             f"r_{n.name} = joined<{_flag(n)}>(r_{n.name}, {_read(rows, n.args[0])});" for n in reduced
         ]  # fmt: skip
-        lines += _loop(rows, [n.args[0] for n in reduced], ends, [], read)
+        lines += _loop(rows, [n.args[0] for n in reduced], ends, [], read, early=coming)
         for n in reduced:
             own, apart = f"({apart} * ROWS + local) * WARPS", apart + 1
             lines.append(f"  r_{n.name} = across<{_flag(n)}>(r_{n.name}, part + {own}, lane);")
-        lines += _row_values(rows, level)
+        lines += [*itertools.chain(*_row_values(rows, level))]
+    late = [] if rows.levels else values
     stored = [(i, name, dtype) for i, (name, dtype) in enumerate(rows.outputs) if rows.nodes[name].full]
     if stored:
         ends = [f"narrow({_read(rows, name)}, o_{i}.v[e]);" for i, name, _ in stored]
-        lines += _loop(rows, [name for _, name, _ in stored], ends, [(i, dtype) for i, _, dtype in stored], read)
+        outputs = [(i, dtype) for i, _, dtype in stored]
+        names = [name for _, name, _ in stored]
+        lines += _loop(rows, names, ends, outputs, read, between=_of(rows, late, names))
     scalars = [(i, name, dtype) for i, (name, dtype) in enumerate(rows.outputs) if not rows.nodes[name].full]
     if scalars:
         lines.append("  if (live && lane == 0 && piece == 0) {")
+        lines += [f"  {line}" for line in _of(rows, late, [name for _, name, _ in scalars])]
         lines += [f"    narrow({_read(rows, n)}, (({_type(d)}*)a.out[{i}])[row]);" for i, n, d in scalars]
         lines.append("  }")
     return lines
 
 
-def _row_values(rows: Rows, level: int) -> list[str]:
-    """The values of a row that are known after `level` reductions, in order."""
-    lines = []
+def _row_values(rows: Rows, level: int) -> tuple[list[str], list[str]]:
+    """The values of a row that are known after `level` reductions, in order: those that are loaded, and the others."""
+    lines: list[str] = []
+    values: list[str] = []
     for n in rows.nodes.values():
         if n.full or n.reduce or n.level != level:
             continue
         if n.code.startswith("pick"):
             number, parts, part = n.load
             target = f"i_{n.args[0]}"
-            where = f"row * width * {parts} + width * {part} + (live_{n.name} ? {target} : 0)"
+            where = f"at * {parts} + (int64_t)width * {part} + (live_{n.name} ? {target} : 0)"
             lines.append(f"  const bool live_{n.name} = {target} >= 0 && {target} < width;")
             lines.append(f"  const float r_{n.name} = wide(((const {_type(n.dtype)}*)a.in[{number}])[{where}]);")
         elif n.load is not None and n.dtype == "i64":
@@ -279,16 +294,20 @@ def _row_values(rows: Rows, level: int) -> list[str]:
         elif n.load is not None:
             lines.append(f"  const float r_{n.name} = wide(((const {_type(n.dtype)}*)a.in[{n.load[0]}])[row]);")
         else:
-            lines.append(f"  const float r_{n.name} = {_code(rows, n)};")
-    return lines
+            values.append(f"  const float r_{n.name} = {_code(rows, n)};")
+    return lines, values
 
 
-def _loop(rows: Rows, wanted: list[str], ends: list[str], stored: list[tuple[int, str]], read: set[str]) -> list[str]:
+def _loop(
+    rows: Rows, wanted: list[str], ends: list[str], stored: list[tuple[int, str]], read: set[str],
+    early: Sequence[Node] = (), between: Sequence[str] = (),
+) -> list[str]:  # fmt: skip
     """One pass over a row: load what `wanted` needs, UNROLL vectors in flight, compute each element, do `ends`.
-    `read`: values of earlier passes, which are still in registers if a row is WHOLE; those of this pass are added."""
+    `read`: values of earlier passes, which are still in registers if a row is WHOLE; those of this pass are added, and
+    with a WHOLE row `early` ones of later passes. `between`: values of a row, values while the vectors are coming."""
     needed = _needed(rows, wanted)
     loads = [n for n in needed if n.load is not None]
-    lines = ["  for (int64_t base = first; base < width; base += step * UNROLL) {"]
+    lines = ["  for (unsigned base = first; base < width; base += step * UNROLL) {"]
     for again in (False, True):
         now = [n for n in loads if (n.name in read) == again]
         if now:
@@ -296,8 +315,12 @@ def _loop(rows: Rows, wanted: list[str], ends: list[str], stored: list[tuple[int
             lines += _loads(now)
             lines += ["    }"] if again else []
     read.update(n.name for n in loads)
+    if ahead := [n for n in early if n.name not in read]:
+        lines += ["    if constexpr (WHOLE) {", *_loads(ahead), "    }"]
+        read.update(n.name for n in ahead)
+    lines += [f"  {line}" for line in between]
     lines += ["#pragma unroll", "    for (int u = 0; u < UNROLL; ++u) {"]
-    lines += ["      const int64_t j = base + u * step;", "      if (j < width) {"]
+    lines += ["      const unsigned j = base + u * step;", "      if (j < width) {"]
     lines += [f"        Pack<{_type(dtype)}, V> o_{i};" for i, dtype in stored]
     lines += ["#pragma unroll", "        for (int e = 0; e < V; ++e) {"]
     for n in needed:
@@ -307,21 +330,21 @@ def _loop(rows: Rows, wanted: list[str], ends: list[str], stored: list[tuple[int
     lines.append("        }")
     for i, dtype in stored:
         kind = f"Pack<{_type(dtype)}, V>"
-        lines.append(f"        if (live) store(({kind}*)(({_type(dtype)}*)a.out[{i}] + row * width + j), o_{i});")
-    return [*lines, "      }", "    }", "    if constexpr (WHOLE) break;", "  }"]
+        lines.append(f"        if (live) store(({kind}*)(({_type(dtype)}*)a.out[{i}] + at + j), o_{i});")
+    return [*lines, "      }", "    }", "    if constexpr (WHOLE || PIECES == 0) break;", "  }"]
 
 
 def _loads(nodes: list[Node]) -> list[str]:
     """UNROLL vectors of each value into registers. A row's own pass the caches by, if asked; what all rows share does
     not."""
-    lines = ["#pragma unroll", "    for (int u = 0; u < UNROLL; ++u) {", "      const int64_t j = base + u * step;"]
+    lines = ["#pragma unroll", "    for (int u = 0; u < UNROLL; ++u) {", "      const unsigned j = base + u * step;"]
     lines.append("      if (j < width) {")
     for n in nodes:
         number, parts, part = n.load
         kind = f"const Pack<{_type(n.dtype)}, V>*"
         start = f"({kind})((const {_type(n.dtype)}*)a.in[{number}]"
         if n.stride:
-            lines.append(f"        p_{n.name}[u] = loaded({start} + row * width * {parts} + width * {part} + j));")
+            lines.append(f"        p_{n.name}[u] = loaded({start} + at * {parts} + width * {part} + j));")
         else:
             lines.append(f"        p_{n.name}[u] = *{start} + j);")
     return [*lines, "      }", "    }"]
@@ -336,6 +359,16 @@ def _needed(rows: Rows, wanted: list[str]) -> list[Node]:
             names.add(node.name)
             todo += node.args
     return [n for n in rows.nodes.values() if n.name in names]
+
+
+def _of(rows: Rows, values: list[str], wanted: list[str]) -> list[str]:
+    """The lines of `values` that set what the values `wanted` are computed from."""
+    names, todo = set(), list(wanted)
+    while todo:
+        if (name := todo.pop()) in rows.nodes and name not in names:
+            names.add(name)
+            todo += rows.nodes[name].args
+    return [line for line in values if line.split(" = ")[0].rpartition("r_")[2] in names]
 
 
 def _code(rows: Rows, n: Node) -> str:

@@ -48,7 +48,7 @@ template <typename T, int V, bool W> void emulated(dim3 grid, int threads, cudaS
 }
 
 template <typename T>
-void launch"""
+cudaError_t launch"""
 
 
 def module(name):
@@ -79,7 +79,7 @@ def tensors(values):
 def emulated(text, name):
     """A kernel for the CPU in a name space of its own; its entry is run_NAME."""
     text = LAUNCH.sub(r"emulated<\1>(grid, THREADS * ROWS, stream, a);", re.sub("(?m)^#include.*$", "", text))
-    text = text.replace("\ntemplate <typename T>\nvoid launch", RUNTIME).replace("int run(", f"int run_{name}(")
+    text = text.replace("\ntemplate <typename T>\ncudaError_t launch", RUNTIME).replace("int run(", f"int run_{name}(")
     return f"namespace space_{name} {{\n{text}\n}}"
 
 
