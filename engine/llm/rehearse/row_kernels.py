@@ -227,7 +227,7 @@ def _body(rows: Rows) -> list[str]:
     lines = [
         "  const int lane = threadIdx.x % THREADS, local = threadIdx.x / THREADS;",
         # Blocks that begin together read a row together: neighbours in memory are neighbours in DRAM's pages. Places
-        # are values without a division and in 32 bits: of a small kernel's two microseconds that is a tenth.
+        # are found without a division and in 32 bits: of a small kernel's two microseconds that is a tenth.
         "  const unsigned piece = blockIdx.x, width = a.width;",
         "  const unsigned block_row = (blockIdx.z * gridDim.y + blockIdx.y) * ROWS + local;",
         "  const bool live = block_row < a.rows;",
@@ -304,7 +304,7 @@ def _loop(
 ) -> list[str]:  # fmt: skip
     """One pass over a row: load what `wanted` needs, UNROLL vectors in flight, compute each element, do `ends`.
     `read`: values of earlier passes, which are still in registers if a row is WHOLE; those of this pass are added, and
-    with a WHOLE row `early` ones of later passes. `between`: values of a row, values while the vectors are coming."""
+    with a WHOLE row `early` ones of later passes. `between`: values of a row, found while the vectors are coming."""
     needed = _needed(rows, wanted)
     loads = [n for n in needed if n.load is not None]
     lines = ["  for (unsigned base = first; base < width; base += step * UNROLL) {"]
