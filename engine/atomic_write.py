@@ -12,7 +12,12 @@ from typing import Any
 
 def write_text(path: Path, text: str) -> None:
     """Write `text` to `path`, whose folder must exist. Each thread writes its own temporary file, so writers may race;
-    the last one wins."""
+    the last one wins. A link stays, and its target is replaced. A device or a pipe, such as /dev/null, is written to:
+    to replace it would take it from every other program."""
+    path = Path(os.path.realpath(path))
+    if path.exists() and not path.is_file():
+        path.write_text(text, encoding="utf-8")
+        return
     part = path.with_name(f"{path.name}.{os.getpid()}.{threading.get_ident()}.part")
     part.write_text(text, encoding="utf-8")
     os.replace(part, path)
