@@ -14,11 +14,14 @@ OFTEN = 15.0  # seconds between two writes
 
 
 class Results:
-    """`path`: None keeps the rows in memory. Raises BadRequest for a file of another comparison."""
+    """`path`: None keeps the rows in memory. Raises BadRequest for a file of another comparison, and for a name that
+    cannot hold the results to the end."""
 
     def __init__(self, path: Path | None, about: dict[str, Any]):
         self.path, self.about, self.rows = path, about, {}
         self._written = 0.0
+        if path is not None:
+            _check(path)
         if path is None or not path.exists() or not path.stat().st_size:
             return
         try:
@@ -49,6 +52,13 @@ class Results:
         head = json.dumps({"about": self.about}, indent=1, ensure_ascii=False)
         rows = ",\n".join(json.dumps(self.rows[key], ensure_ascii=False) for key in sorted(self.rows))
         atomic_write.write_text(self.path, f'{head[:-2]},\n "rows": [\n{rows}\n ]\n}}\n')
+
+
+def _check(path: Path) -> None:
+    if path.exists() and not path.is_file():
+        raise BadRequest(f"{path} is no file, and results are read again to go on from; name a file")
+    if path.suffix == ".md":
+        raise BadRequest(f"the report would overwrite the results in {path}; name {path.with_suffix('.json')}")
 
 
 def _key(row: dict[str, Any]) -> str:

@@ -18,6 +18,7 @@ MODELLED = ["--device", "modelled:h200"]
         ("shape_groups.__main__", [*MODELLED, "--skill", "2"], "--skill 2 is no share; write a number from 0 to 1"),
         ("shape_groups.__main__", [*MODELLED, "--skill", "nan"], "--skill nan is no share"),
         ("experiments.__main__", ["--only", "recorded", "--json", "/no/folder/x.json"], "in a folder that exists"),
+        ("experiments.__main__", ["--only", "recorded", "--json", "x.md"], "results in x.md; name x.json"),
     ],
 )
 def test_a_wrong_argument_is_one_sentence(module, wrong, words, capsys):

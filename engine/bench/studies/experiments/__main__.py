@@ -55,6 +55,8 @@ def main(argv: list[str] | None = None) -> int:
         parser.error("--json OUT is needed, and --proposals FILE for experiments with the rehearsal")
     if not args.json.parent.is_dir():
         parser.error(f"cannot write {args.json}: name a file in a folder that exists")
+    if args.json.suffix == ".md":
+        parser.error(f"the report would overwrite the results in {args.json}; name {args.json.with_suffix('.json')}")
     try:
         return _run(args, problems, chosen, model)
     except SessionRefused as e:
