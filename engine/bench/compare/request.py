@@ -8,6 +8,7 @@ sessions of an arm, skill and seed spend from them.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -20,6 +21,7 @@ from engine.suite.cases import PROBLEMS
 
 # Options that limit a strategy's own attempts. They get the budget, so that a default ends no session before it.
 OWN_LIMITS = {"flat": "attempts", "best_of": "n", "chain": "attempts"}
+WHOLE = re.compile(r"-?[0-9]{1,18}")  # any other value of an option stays a text, whose mistake its option names
 
 
 class BadRequest(ValueError):
@@ -61,13 +63,16 @@ def arm(text: str) -> Arm:
     pairs = [option.partition("=") for option in options]
     if wrong := [option for option, equals, _ in pairs if not equals]:
         raise BadRequest(f"write {name}:OPTION=VALUE, and not {name}:{wrong[0]}")
+    names = [option for option, _, _ in pairs]
+    if twice := next((option for option in names if names.count(option) > 1), None):
+        raise BadRequest(f"{text}: the option {twice} stands there twice; write it once")
     return Arm(text, name, {option: _value(value) for option, _, value in pairs})
 
 
 def _value(text: str) -> Any:
     if text in ("true", "false"):
         return text == "true"
-    return int(text) if text.lstrip("-").isdigit() else text
+    return int(text) if WHOLE.fullmatch(text) else text
 
 
 @dataclass(frozen=True)
@@ -110,7 +115,8 @@ class Request:
         if self.order not in ORDERS:
             raise BadRequest(f"--order takes {', '.join(ORDERS)}, not {self.order!r}")
         self._check_numbers()
-        if missing := [p for p in self.problems if not (self.folder / f"{p}.py").is_file()]:
+        known = {path.stem for path in self.folder.glob("*.py")}  # a path to another module would name another row
+        if missing := [p for p in self.problems if p not in known]:
             raise BadRequest(f"there is no problem {missing[0]!r}; `python -m engine problems` lists them")
         for a in self.arms:
             if a.memory and a.memory not in names[: names.index(a.name)]:

@@ -198,13 +198,21 @@ def test_a_request_survives_the_way_to_a_worker_and_names_its_mistakes(folder):
         ("agent", "from outside"),
         ("nobody", "there is no strategy"),
         ("flat:attempts", "write flat:OPTION=VALUE"),
+        ("flat:attempts=1:seed=true:attempts=2", "the option attempts stands there twice"),
     ):
         with pytest.raises(BadRequest, match=words):
             arm(text)
-    with pytest.raises(BadRequest, match="there is no problem"):
-        asked(folder, "flat", problems=("nothing",))
+    for name in ("nothing", f"../{folder.name}/one", "a" * 300, ""):
+        with pytest.raises(BadRequest, match="there is no problem"):
+            asked(folder, "flat", problems=(name,))
     with pytest.raises(BadRequest, match="attempts"):
         asked(folder, "flat:attempts=0")
+
+
+@pytest.mark.parametrize("value", ["--5", "-", "²", "٣", "9" * 5000, "1.5", "", "0x10"])
+def test_a_value_that_is_no_whole_number_is_a_mistake_of_its_option(folder, value):
+    with pytest.raises(BadRequest, match="attempts"):
+        asked(folder, f"flat:attempts={value}")
 
 
 @pytest.mark.parametrize(
