@@ -59,7 +59,7 @@ class Mixture:
         weights = shares(proposals)
         order = ordered(weights, writer.problem.rng, o.choose)
         last: Finished | None = None
-        written = repeats = 0
+        written, repeats, why = 0, 0, ""
         while self.evaluations < o.evaluations and repeats < MOST_REPEATED and not writer.stop:
             place, again = divmod(written, TRIES)
             chosen = order[place % len(order)] if order else None
@@ -74,6 +74,7 @@ class Mixture:
             self.evaluations += 1
             if last.number:
                 self._trials.setdefault(-1 if chosen is None else chosen, []).append(last.number)
+                yield from self._show(proposals, weights, chosen, why)  # with this trial, which may be the last one
             if guardrail.rule(last, None).right:
                 return last
         return None

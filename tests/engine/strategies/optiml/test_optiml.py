@@ -127,10 +127,24 @@ def test_a_first_candidate_that_is_wrong_is_mended_once_then_the_next_strategy_h
         return Reply(text)
 
     log, _ = play(handler, trials=5)
-    first, second = shown(log, "mixture")
-    chosen = [next(i for i, r in enumerate(m["rows"]) if r["chosen"]) for m in (first, second)]
-    assert chosen[0] != chosen[1] and second["rows"][chosen[0]]["trials"] == [1, 2]
+    mixtures = shown(log, "mixture")
+    chosen = [next(i for i, r in enumerate(m["rows"]) if r["chosen"]) for m in mixtures]
+    assert chosen[0] == chosen[1] == chosen[2] != chosen[3] == chosen[4]
+    assert [m["rows"][chosen[0]]["trials"] for m in mixtures] == [[], [1], [1, 2], [1, 2], [1, 2]]
+    assert mixtures[4]["rows"][chosen[3]]["trials"] == [3] and mixtures[4]["why"] == mixtures[3]["why"]
     assert "Mend the last candidate" in rounds[1] and shown(log, "node")[0]["trial"] == 3
+
+
+def test_the_record_names_the_trials_of_a_mixture_none_of_whose_candidates_is_right():
+    player = Player()
+
+    def handler(ask, turn):
+        text = player.reply(ask.prompt)
+        return Reply(text.replace("return", f"retrun{turn}") if ask.role == "generate" else text)
+
+    log, searching = play(handler, trials=3)
+    trials = [n for r in shown(log, "mixture")[-1]["rows"] for n in r["trials"]]
+    assert sorted(trials) == [1, 2, 3] and not shown(log, "node"), searching.reason
 
 
 def test_a_kernel_that_this_machine_cannot_run_ends_the_search_before_more_is_written():
