@@ -241,6 +241,21 @@ CLOSED = [
 
 
 @pytest.mark.parametrize(
+    ("strategy", "end", "words"),
+    [
+        ("optiml", {}, "Ended: A sentence for people. Best in f16: 0.298 ms · 20 s"),
+        ("optiml", {"reason": ""}, "Ended: there is nothing left to try · 20 s"),  # shared without its reason
+        ("optiml", {"closed": CLOSED[:1]}, "Ended: TF32: within 25% of the limit, 0.338 ms against 0.278 ms · 20 s"),
+        ("planner", {}, "Ended: there is nothing left to try · 20 s"),
+    ],
+)  # fmt: skip
+def test_the_head_gives_the_reason_of_a_strategy_that_a_model_leads(page, strategy, end, words):
+    events = log(("session.started", {"budget": {}, "strategy": strategy}),
+                 ("session.ended", {**END, "code": "search_over", **end}))  # fmt: skip
+    assert page.evaluate(WORDS, [events, {"live": True}]) == words
+
+
+@pytest.mark.parametrize(
     ("end", "words"),
     [
         ({"code": "search_over", "closed": CLOSED},

@@ -96,16 +96,22 @@ function closed({ cls, code, best_ms, limit_ms, eps, trials }) {
   return `${values.cls}: ${code}`;
 }
 
-/** Why the search ended. An older log has only a sentence, which is shown unchanged. */
+const PLAIN = ["", "planner", "sweep"]; // strategies whose only reason is that nothing is left to try
+
+/** Why the search ended. An older log has only a sentence, which is shown unchanged, and so is the reason of a strategy
+ * that a model leads: its tokens are spent, no template was right. */
 function why(view) {
   const { code, reason, closed: classes } = view.end;
   const budget = view.budget.trials ?? view.trials.size;
   if (code === "budget_used")
     return budget === 1 ? tr("the budget of 1 trial is used up")
       : tr("the budget of {n} trials is used up", { n: budget });
-  if (code === "search_over") return classes.map(closed).join("; ") || tr("there is nothing left to try");
+  const sentence = reason.replace(/\.$/, "");
+  if (code === "search_over" && classes.length) return classes.map(closed).join("; ");
+  if (code === "search_over")
+    return (!PLAIN.includes(view.strategy) && sentence) || tr("there is nothing left to try");
   if (code === "stopped") return tr("by the owner");
-  return reason.replace(/\.$/, "");
+  return sentence;
 }
 
 const SPENT = {
