@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Annotated, Literal
 
 from pydantic import Field, field_validator
@@ -13,15 +14,19 @@ MOST_PARAMETERS = 10
 MOST_VALUES = 16
 MOST_INEQUALITIES = 16
 MOST_STARTS = 6
+LARGEST = 10**15  # magnitude of a value, as in an inequality
+VALUE = "of at most 15 digits or 40 letters"
+_DIGITS = re.compile(r"[0-9]{1,15}")
 Word = Annotated[Text, Field(max_length=40, pattern=r"^[A-Za-z0-9_(). ]*$")]
-Setting_ = int | Word
+Whole = Annotated[int, Field(ge=-LARGEST, le=LARGEST)]
+Setting_ = Whole | Word
 Name = Annotated[Text, Field(min_length=1, max_length=32, pattern=r"^[A-Za-z_][A-Za-z0-9_]*$")]
 Formula = Annotated[Text, Field(max_length=MOST_EXPRESSION)]
 
 
 def _plain(value: object) -> object:
     """Numbers that a model wrote as texts, as numbers."""
-    return int(value) if isinstance(value, str) and value.strip().isdigit() and len(value) < 16 else value
+    return int(value) if isinstance(value, str) and _DIGITS.fullmatch(value.strip()) else value
 
 
 class Planned(Form):

@@ -8,7 +8,7 @@ from typing import Annotated, Any, Literal
 from pydantic import ConfigDict, Field, ValidationError, field_validator
 
 from engine.strategies import api
-from engine.strategies.two_stage.forms import Form, KernelTemplate, ProgramTemplate, Setting_
+from engine.strategies.two_stage.forms import VALUE, Form, KernelTemplate, ProgramTemplate, Setting_
 from engine.strategies.writing import FORM, OPINION, PROFILE, REFINE, RESERVE, SEED
 
 MOST_PRESET = 200_000  # characters
@@ -84,8 +84,8 @@ def _first(error: ValidationError, value: dict[str, Any]) -> str:
     errors = [e for e in error.errors(include_url=False, include_context=False) if other not in e["loc"]]
     first = (errors or error.errors())[0]
     at = [str(part) for part in first["loc"] if not str(part).endswith("Template")]
-    if at[-1] == "int":  # pydantic's name of the first kind that a value may have
-        return f"{'.'.join(at[:-1])}: write a whole number or a word"
+    if at[-1] == "constrained-int":  # pydantic's name of the first kind that a value may have
+        return f"{'.'.join(at[:-1])}: write a whole number or a word, {VALUE}"
     return f"{'.'.join(at)}: {_MISTAKES.get(first['type'], first['msg'])}"
 
 

@@ -1,14 +1,17 @@
 """The space of a template counts exactly, and the descent keeps every limit that is stated."""
 
+import json
 import random
 from itertools import product
 
 import pytest
+from pydantic import ValidationError
 
 from engine.strategies.two_stage.descent import Descent
 from engine.strategies.two_stage.effects import lines, main_effects, spread
 from engine.strategies.two_stage.expressions import read
-from engine.strategies.two_stage.forms import KernelTemplate
+from engine.strategies.two_stage.forms import Configuration, KernelTemplate
+from engine.strategies.two_stage.options import read_preset
 from engine.strategies.two_stage.space import BadTemplate, Space, instance
 from sol.hardware import load
 
@@ -132,3 +135,19 @@ def test_effects_are_means_over_the_evaluated_configurations():
     assert lines([second]) == ["a: 1 1.00x (2), 2 1.00x (1)"]
     assert lines(main_effects(space, {})) == ["a: no value was timed", "b: no value was timed"]
     assert spread([3.0]) is None and spread([3.0, 1.0, 2.0]) == {"least": 1, "median": 2, "most": 3, "ratio": 3}
+
+
+@pytest.mark.parametrize("value", [10**15 + 1, -(10**4000), "²", "1" * 41])
+def test_a_value_is_bounded_wherever_it_stands(value):
+    """It stands in the text of each instance and in the event of each evaluation."""
+    with pytest.raises(ValidationError):
+        template({"a": [1, value]})
+    with pytest.raises(ValidationError):
+        Configuration.model_validate({"settings": [{"name": "a", "value": value}]})
+    with pytest.raises(ValueError, match=r"^configurations\.0\.a: write a whole number or a word, of at most 15"):
+        read_preset(json.dumps({"configurations": [{"a": value}]}))
+
+
+def test_a_number_that_a_model_writes_as_a_text_is_a_number():
+    (parameter,) = template({"a": ["16", " 32 ", 64, "x 1"]}).parameters
+    assert parameter.values == [16, 32, 64, "x 1"] and parameter.default == 16
