@@ -61,7 +61,8 @@ class Stop:
     def __str__(self) -> str:
         if self.code == "near_limit":
             return f"within {self.eps:.0%} of the limit: {self.best_ms:.3g} ms against {self.limit_ms:.3g} ms"
-        return f"{self.trials} trials in a row brought nothing better than {self.best_ms:.3g} ms"
+        trials = "1 trial" if self.trials == 1 else f"{self.trials} trials"
+        return f"{trials} in a row brought nothing better than {self.best_ms:.3g} ms"
 
 
 def should_stop(

@@ -96,7 +96,7 @@ class Writer:
     def stop(self) -> str:
         """Why no further attempt of the model can run, or ""."""
         cancelled = "The session was stopped." if self.problem.cancelled() else ""
-        return self.state.stop or cancelled or self._cannot_run() or self._kept()
+        return self.state.stop or cancelled or self._cannot_run() or self._closed() or self._kept()
 
     @property
     def share(self) -> int:
@@ -114,6 +114,13 @@ class Writer:
         return (
             f"Trial {last.number} cannot run on this machine, and nor could another kernel: {last.reason.rstrip('.')}."
         )
+
+    def _closed(self) -> str:
+        """Why the session's stop rule (eps, window) ends the model's part, or "": each class has enough."""
+        closed = self.state.closed
+        if not self.problem.classes or any(cls not in closed for cls in self.problem.classes):
+            return ""
+        return f"{'; '.join(f'{cls}: {why}' for cls, why in closed.items())}."
 
     def _kept(self) -> str:
         """Why the trials that are left are the planner's, or ""."""
@@ -300,7 +307,8 @@ class Writer:
 
 class Led(Strategy):
     """Base of the strategies led by a model. Their options have `form`, `report`, `seed`, `refine`, `reserve` and
-    perhaps `profile` and `opinion`. With `refine`, the planner's search gets the trials that the model leaves."""
+    perhaps `profile` and `opinion`. With `refine`, the planner's search gets the trials that the model leaves. The
+    session's stop rule (eps, window) ends the model's part, once it holds for each class."""
 
     forms = ("program", "kernel")
     programs = False

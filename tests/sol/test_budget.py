@@ -34,6 +34,7 @@ def test_near_the_limit_stops_and_says_how_near():
 def test_a_stall_stops_after_the_window():
     assert should_stop(0.35, 0.40, 0.278, 11, 0.1, 12) is None
     assert "12 trials in a row" in str(should_stop(0.35, 0.40, 0.278, 12, 0.1, 12))
+    assert str(should_stop(0.35, 0.40, 0.278, 1, 0.1, 1)).startswith("1 trial in a row")
     assert should_stop(0.35, 0.40, 0.278, 99, 0.1, 0) is None
 
 

@@ -85,6 +85,10 @@ def _intro(about: dict[str, Any], rows: Sequence[Row]) -> str:
         f"{len(rows)} sessions on {len(r['problems'])} problems in {r['class']} on {r['device']}, {about['date']}; "
         f"{asked[r['order']]}."
     ]
+    since = "the last trial was" if r["window"] == 1 else f"the last {r['window']} trials were"
+    rules = [f"it is within {r['eps']:.0%} of the limit"] * bool(r["eps"]) + [f"{since} no better"] * bool(r["window"])
+    if rules:
+        words.append(f"A session ends early once its best is faster than PyTorch and {' or '.join(rules)}.")
     if r["rehearsed"]:
         words.append(
             "No model wrote a reply: the rehearsal answers every strategy by the same rules, at "

@@ -133,12 +133,12 @@ class Searching:
     def __init__(
         self, strategy: Strategy, device: KernelDevice | None = None, past: Sequence[events.Event] = (),
         blobs: dict[str, str] | None = None, control: Callable[[], list] = list, handlers: dict | None = None,
-        trials: int = 100, seed: int = 0, executor: Executor | None = None,
+        trials: int = 100, seed: int = 0, executor: Executor | None = None, eps: float = 0.0, window: int = 1000,
     ):  # fmt: skip
         self.device = device or KernelDevice()
         self.blobs = dict(blobs or {})
         self.journal = Journal(past, self.blobs.__getitem__, lambda: 0.0)
-        asked = spec(trials=trials, eps=0.0, window=1000)
+        asked = spec(trials=trials, eps=eps, window=window)
         self.owner = Owner(asked, self.journal, control)
         self.device.cancelled = self.owner.stop.is_set
         self.lanes = Lanes(self.owner, executor)

@@ -49,6 +49,16 @@ def test_with_full_skill_each_strategy_has_a_right_program(name):
 
 
 @pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize(
+    ("rule", "words"), [({"eps": 99.0}, "f16: within 9900% of the limit"), ({"window": 1}, "f16: 1 trial in a row")]
+)
+def test_the_stop_rule_of_the_session_ends_the_model_s_part(name, rule, words):
+    log, searching = play(name, rehearsed(), trials=30, **rule)
+    assert searching.reason.startswith(words) and searching.code == "search_over", searching.reason
+    assert len(of(log, events.TrialProposed)) <= 6 and str(searching.fold.stops["f16"]) in searching.reason
+
+
+@pytest.mark.parametrize("name", NAMES)
 @pytest.mark.parametrize("text", ["", "no", "{", '{"program": 3}', "null", "x" * 100_000, "\x00\ud800"])
 def test_a_model_that_writes_nothing_usable_ends_with_the_budget(name, text):
     log, _ = play(name, lambda *_: Reply(text), trials=3)

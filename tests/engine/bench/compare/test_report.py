@@ -73,3 +73,18 @@ def test_a_measured_comparison_with_a_real_model_claims_neither(about):
 
 def test_before_the_first_session_there_is_a_report(about):
     assert "No session has ended yet." in report.markdown(about, [])
+
+
+@pytest.mark.parametrize(
+    ("rules", "words"),
+    [
+        ({"eps": 0.25, "window": 6}, "PyTorch and it is within 25% of the limit or the last 6 trials were no better."),
+        ({"eps": 0.0, "window": 1}, "PyTorch and the last trial was no better."),
+    ],
+)
+def test_a_stop_rule_stands_beside_the_budget(about, rules, words):
+    def text(**more):
+        return report.markdown(about | {"request": about["request"] | more}, rows())
+
+    assert words in text(**rules)
+    assert "ends early" not in text(eps=0.0, window=0)
