@@ -55,18 +55,23 @@ def _next(going: Sequence[Playing], order: str, eps: float, window: int) -> Play
 def progress(p: Playing) -> Progress | None:
     """What the scheduler reads of a session. None before its first trial ended."""
     times: list[float | None] = []
-    limit = baseline = None
+    limit, pytorch, beside = None, {}, ""  # PyTorch's times, and which one the class is compared with
     cls = p.spec.classes[0]
     for e in (e.event for e in p.emitted):
         match e:
             case events.Reported(bounds=bounds):
                 limit = bounds.get(cls)
-            case events.Baseline(time=time) if e.cls == cls and baseline is None:
-                baseline = time.ms
+            case events.Baseline(time=time):
+                pytorch[e.name] = time.ms
+                beside = beside or (e.name if e.cls == cls else "")
             case events.TrialJudged():
                 times.append(e.ms if e.verdict in ("clean", "minor") else None)
+                beside = beside or e.baseline  # PyTorch has no fp8, for example
             case events.TrialFailed() | events.TrialUntimed():
                 times.append(None)
-    if not times or limit is None or baseline is None:
+    baseline = pytorch.get(beside) or min(pytorch.values(), default=None)
+    if not times:
         return None if p.ended is None else Progress(p.cell.problem, 0.0, 0.0, (), 0)
+    if limit is None or baseline is None:  # of the class: no saving can be expected, so it gets what no other one wants
+        limit = baseline = 0.0
     return Progress(p.cell.problem, limit, baseline, tuple(times), len(times) + max(0, p.evaluations - p.used))

@@ -97,11 +97,11 @@ def test_tokens_end_a_session_and_equal_prompts_get_equal_replies(folder, tmp_pa
 class Scripted:
     """A session for the order: `gains`: its times, trial by trial; PyTorch takes 10 ms, the limit is `limit`."""
 
-    def __init__(self, problem, limit, times):
+    def __init__(self, problem, limit, times, cls="f16"):
         self.cell, self.used, self.tokens, self.evaluations = Cell("a", problem, None, 0), 0, 0, 99
-        self.spec = type("Spec", (), {"classes": ("f16",)})
+        self.spec = type("Spec", (), {"classes": (cls,)})
         self.ended, self.times, self.emitted = None, times, []
-        self._log(events.Reported("", {"f16": limit}, ""))
+        self._log(events.Reported("", {cls: limit}, ""))
         self._log(events.Baseline("eager_f16", "f16", events.Prediction(10.0, "", "")))
 
     def _log(self, event):
@@ -128,6 +128,18 @@ def test_one_budget_goes_to_the_largest_expected_saving_or_in_turn(name, turns):
     near, far = Scripted("near", 9.0, [9.1] * 9), Scripted("far", 1.0, [9.0, 8.0, 7.0, 6.0, 5.0, 4.0])
     assert order.spend([near, far], 6, 1000, name, 0.0, 0) == turns
     assert near.used + far.used == 6 and near.ended and far.ended
+
+
+def test_a_problem_without_a_limit_in_the_class_gets_the_turns_that_no_other_one_wants():
+    unlimited, far = Scripted("unlimited", None, [9.0] * 9), Scripted("far", 1.0, [9.0, 8.0, 7.0])
+    turns = order.spend([unlimited, far], 8, 1000, "sol", 0.0, 0)
+    assert turns == ["unlimited", "far", "far", "far", "far", *["unlimited"] * 4]
+    assert unlimited.used == 5 and far.used == 3  # the fourth turn found that its search was over
+
+
+def test_a_class_that_pytorch_does_not_have_is_compared_with_the_one_that_it_has():
+    first, far = Scripted("first", 9.0, [9.1] * 9, "fp8"), Scripted("far", 1.0, [9.0, 8.0, 7.0, 6.0, 5.0], "fp8")
+    assert order.spend([first, far], 6, 1000, "sol", 0.0, 0) == ["first", *["far"] * 5]
 
 
 def test_a_program_is_verified_once_and_a_wrong_one_refused_once(folder, tmp_path, monkeypatch):
