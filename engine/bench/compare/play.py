@@ -50,9 +50,13 @@ class Playing:
         return False
 
     def finish(self) -> None:
-        """Go on to the end, with no further trial: the session ends as one whose budget is used up."""
+        """Go on to the end, with no further trial: the session ends as one whose budget is used up. One that got no
+        trial is stopped, because the least budget of a session is one."""
         self.evaluations = min(self.evaluations, self.used)
-        self._limit()
+        if self.used:
+            self._limit()
+        else:
+            self._commands.append(("stop", {}))
         while self.step():
             continue
 

@@ -142,6 +142,13 @@ def test_a_class_that_pytorch_does_not_have_is_compared_with_the_one_that_it_has
     assert order.spend([first, far], 6, 1000, "sol", 0.0, 0) == ["first", *["far"] * 5]
 
 
+def test_a_common_budget_that_is_used_up_gives_no_other_session_a_trial(folder, tmp_path):
+    request = asked(folder, "flat", order="in_turn", trials=2)
+    one, two = (playing(request, Cell("flat", name, 1.0, 0), tmp_path) for name in ("one", "two"))
+    assert order.spend([one, two], 1, 10**6, "in_turn", 0.0, 0) == ["one"]
+    assert (one.used, two.used) == (1, 0) and one.ended.state == "done" and two.ended.state == "stopped"
+
+
 def test_a_program_is_verified_once_and_a_wrong_one_refused_once(folder, tmp_path, monkeypatch):
     calls = []
 
