@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import statistics
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -63,6 +64,8 @@ def markdown(about: dict[str, Any], rows: Sequence[Row], pictures: dict[str, str
         lines += [f"## Spread over seeds ({mark}{about['kind']})", "", *_by_seed(sums), ""]
     lines += [f"## Fast-p and Attempt-Fast-p ({mark}{about['kind']})", "", *_fast(by_arm, rows), ""]
     lines += [f"## What was spent ({mark}{about['kind']})", "", *_spent(sums), ""]
+    if r["order"] != "each":
+        lines += [f"## Where the common budget went ({mark}{about['kind']})", "", *_shared(rows), ""]
     lines += [f"## Where trials ended ({mark}{about['kind']})", "", *_failures(sums), ""]
     lines += [f"## Integrity filters, off one by one ({mark}{about['kind']})", "", *_filters(by_arm), ""]
     lines += [f"## Each problem ({mark}{about['kind']})", "", *_problems(rows), ""]
@@ -198,6 +201,17 @@ def _spent(sums: dict[str, dict[str, Any]]) -> list[str]:
     lost = sum(s["unknown_turns"] for s in sums.values())
     more = [f"{lost} turns were lost; what they cost is in no figure."] if lost else []
     return [*_table(head, rows), "", "Means of a session. Pieces of work beside each other count each.", *more]
+
+
+def _shared(rows: Sequence[Row]) -> list[str]:
+    arms = list(groups(rows, lambda r: r["arm"]))
+    lines = []
+    for problem, some in groups(rows, lambda r: r["problem"]).items():
+        by = groups(some, lambda r: r["arm"])
+        used = [statistics.mean(r["evaluations"] for r in by[arm]) if arm in by else None for arm in arms]
+        lines.append((problem, *("" if many is None else f"{many:.1f}" for many in used)))
+    return [*_table(("problem", *arms), lines), "", "Evaluations of a session, means. The turns of each arm, skill and "
+            "seed in their order stand in the results (`turns_of`)."]  # fmt: skip
 
 
 def _failures(sums: dict[str, dict[str, Any]]) -> list[str]:

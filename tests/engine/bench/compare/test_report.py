@@ -50,6 +50,8 @@ def test_a_shared_budget_is_not_called_one_of_each_session(about):
     assert "at the skills 0.5, 1 and seed 0." in own
     shared = report.markdown(about | {"request": request | {"order": "sol"}}, rows())
     assert "one budget over all problems (3 evaluations and 1,000 model tokens for each of them, added up)" in shared
+    assert "Where the common budget went (rehearsed, predicted)" in shared and "| p | 3.0 | 3.0 |" in shared
+    assert "common budget" not in own
 
 
 def test_files_lie_beside_the_results_with_figures_that_plotly_knows(about, tmp_path):
