@@ -39,6 +39,8 @@ def rule(trial: Finished, incumbent: Finished | None, tolerance: float = 0.05) -
     if trial.ms is None:
         if trial.untimed and trial.verdict in ("clean", "minor"):
             return _ruling(UNTIMED, f"{name} is right and has no time, so it cannot be faster: {trial.reason}")
+        if trial.cannot_run_here:
+            return _ruling(FLAGGED, f"{name} cannot be verified on this machine: {trial.reason}")
         return _ruling(FLAGGED, f"{name} does not count: {trial.verdict or 'no verdict'}. {trial.reason}")
     if not trial.clean:
         return _ruling(FLAGGED, f"{name} takes {trial.ms:.4g} ms and does not count: {trial.verdict or 'no verdict'}.")

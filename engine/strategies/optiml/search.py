@@ -28,7 +28,7 @@ NOTHING_GIVEN = (
     "There is no candidate to start from. Paste a kernel below the module, or a program of the language, or choose the "
     'start "words".'
 )
-NOT_RIGHT = 'The search cannot start from the {} that was given. {} Mend it, or choose the start "words".'
+NOT_RIGHT = 'The search cannot start from the {} that was given. {} {}, or choose the start "words".'
 FULL = "The search tree has no node left to edit."
 REPEATS = "The last {} edits of the model repeat earlier trials."
 MOST_SIBLINGS = 24
@@ -107,7 +107,8 @@ class Search:
         if last is None:
             return NOTHING_GIVEN
         reason = guardrail.rule(last, None).reason
-        return NOT_RIGHT.format(last.form, reason if reason.endswith((".", "…")) else f"{reason}.")
+        way_out = "Start the session where it can run" if last.cannot_run_here else "Mend it"
+        return NOT_RIGHT.format(last.form, reason if reason.endswith((".", "…")) else f"{reason}.", way_out)
 
     # ---- one evaluation ----
 

@@ -131,7 +131,7 @@ class Stages:
         mistake = testing.mistake if testing is not None and not right else ""
         w.state = yield Show("template", self._template_facts(number, attempt, space, trial, right, mistake))
         if undecided:
-            return f"The template was compiled and not verified here, so nothing is tuned: {trial.reason}."
+            return f"The template cannot be verified on this machine, so nothing is tuned: {trial.reason.rstrip('.')}."
         if right:
             self.mistake = None
             return Tested(space, trial, testing or Findings(corners=[]))
@@ -261,7 +261,7 @@ def _right(trial: Finished) -> bool:
 
 
 def _undecided(trial: Finished) -> bool:
-    """It was compiled, and nothing here can verify it: it is neither right nor wrong."""
+    """Nothing here can verify it: it is neither right nor wrong."""
     return not trial.failed and trial.verdict == "unverified"
 
 

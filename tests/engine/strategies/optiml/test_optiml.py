@@ -244,15 +244,24 @@ def test_without_anything_given_the_session_is_refused():
         next(script)
 
 
-def test_a_kernel_that_is_not_right_is_named_instead_of_asked_for_again():
+@pytest.mark.parametrize(
+    ("outcome", "words"),
+    [
+        ({"failed": "validate", "reason": "wrong by 5%"}, "Trial 1 failed at validate: wrong by 5%. Mend it"),
+        (
+            {"untimed": True, "clean": False, "verdict": "unverified", "code": "no_compiler", "reason": "no nvcc here"},
+            "Trial 1 cannot be verified on this machine: no nvcc here. Start the session where it can run",
+        ),
+    ],
+)
+def test_a_kernel_that_is_not_right_is_named_instead_of_asked_for_again(outcome, words):
     prepared = problem()
     prepared.task = type(prepared.task)("a module", "module", prepared.task.graph)
-    own = Finished(1, "wrong", "f16", by="owner", form="kernel", failed="validate", reason="wrong by 5%")
+    own = Finished(1, "wrong", "f16", by="owner", form="kernel", **outcome)
     prepared.start = State(trials=[own])
     script = Search(Writer(prepared), OptimlOptions(start="given")).run()
     with pytest.raises(Unsuitable) as refused:
         next(script)
     assert str(refused.value.reason) == (
-        "The search cannot start from the kernel that was given. Trial 1 failed at validate: wrong by 5%. Mend it, or "
-        'choose the start "words".'
+        f'The search cannot start from the kernel that was given. {words}, or choose the start "words".'
     )

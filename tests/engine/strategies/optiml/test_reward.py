@@ -137,6 +137,8 @@ def test_each_ruling_says_its_reason():
     assert kind(failed="validate", reason="wrong by 5%") == ("wrong", "Trial 5 failed at validate: wrong by 5%")
     assert kind(untimed=True, clean=False, verdict="clean", reason="no model")[0] == "untimed"
     assert kind(untimed=True, clean=False, verdict="unverified")[0] == "flagged"
+    unrun = kind(untimed=True, clean=False, verdict="unverified", code="needs_gpu", reason="there is no GPU here")
+    assert unrun == ("flagged", "Trial 5 cannot be verified on this machine: there is no GPU here")
 
 
 @pytest.mark.parametrize(
