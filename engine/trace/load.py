@@ -152,7 +152,7 @@ def load(source: str) -> Loaded:
     source = source.replace("\r\n", "\n")
     linecache.cache[PASTED] = (len(source), None, source.splitlines(keepends=True), PASTED)
     try:
-        code = compile(source, PASTED, "exec")
+        code = compile(source, PASTED, "exec", dont_inherit=True)  # not the annotations of this file as texts
     except SyntaxError as e:
         raise Bad("syntax_error", f"Line {e.lineno}: {e.msg}.{_no_module(source)}", e.lineno) from None
     except ValueError as e:

@@ -73,7 +73,7 @@ def _measured(package: ModuleType, path: Path, device: str) -> dict[str, Any]:
     import torch
 
     names: dict[str, Any] = {"__name__": "module"}
-    exec(compile(path.read_text(encoding="utf-8"), str(path), "exec"), names)
+    exec(compile(path.read_text(encoding="utf-8"), str(path), "exec", dont_inherit=True), names)
     with torch.device(device):
         model = names["Model"](*names.get("get_init_inputs", list)()).eval()
         inputs = [x.to(device) if torch.is_tensor(x) else x for x in names["get_inputs"]()]

@@ -212,7 +212,7 @@ def load_python(source: str, init: list | None, device: str, name: str = "") -> 
     with open(PASTED, "w") as f:  # in the sandbox's scratch folder, because Triton reads its kernels' text from a file
         f.write(source)
     try:
-        code = compile(source, PASTED, "exec")
+        code = compile(source, PASTED, "exec", dont_inherit=True)  # not the annotations of this file as texts
     except SyntaxError as e:
         raise Bad("not_loaded", f"line {e.lineno}: {e.msg}" if e.lineno else e.msg, e.lineno) from None
     except (ValueError, RecursionError, MemoryError) as e:
