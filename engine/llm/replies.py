@@ -11,7 +11,7 @@ from typing import Annotated, Any, Literal
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 
 PrecisionClass = Literal["f32", "tf32", "f16", "bf16", "fp8"]
-MOST_TEXT = 40_000  # characters of a program or kernel
+MOST_TEXT = 60_000  # characters of a program or kernel; a prompt shows as many
 MOST_IDEAS = 8
 MOST_MODULE = 12_000  # characters of a module that a model writes
 

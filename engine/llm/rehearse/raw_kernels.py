@@ -1,4 +1,5 @@
-"""A raw kernel of a rehearsal: the CuTe DSL code that a program of the planner becomes, as a class ModelNew.
+"""A raw kernel of a rehearsal: the CuTe DSL code of the first program of the planner that becomes some, as a class
+ModelNew.
 
 For a module that the planner does not lower whole it is the row kernel in CUDA (row_kernels.py), if the module works
 row by row.
@@ -17,7 +18,7 @@ from dsl.compile import compile as generate
 from dsl.printer import to_text
 from engine.devices import Binding, SessionRefused, TrialError
 from engine.llm.rehearse.mistakes import LIBRARY
-from engine.llm.rehearse.pool import prepared
+from engine.llm.rehearse.pool import pool, prepared
 from engine.llm.rehearse.row_graph import NotRows, rows_of
 from engine.llm.rehearse.row_kernels import row_kernel
 from engine.strategies.problem import Prepared
@@ -116,6 +117,9 @@ def _kernel(source: str, kind: str, classes: tuple[str, ...], title: str) -> _Ke
             text = _wrapped(source, to_text(part.base), *part.bindings, problem)
             if text:
                 return _Kernel(text, part.cls)
+    for drawn in pool(source, kind, classes, title):
+        if text := kernel_of(drawn.text, drawn.cls, source, kind, classes, title):
+            return _Kernel(text, drawn.cls)
     try:
         rows = rows_of(problem.graph)
     except NotRows as e:

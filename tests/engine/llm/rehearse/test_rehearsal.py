@@ -117,6 +117,12 @@ def test_a_raw_kernel_is_the_module_s_class_over_generated_code():
     assert "There is no kernel to rehearse" in raw_kernel("x = 1", "module", ("f16",), "")["source"]
 
 
+def test_a_module_whose_first_program_is_no_cute_code_gets_the_first_that_is():
+    source = (PROBLEMS / "conv2d_relu_hardswish.py").read_text()
+    reply = Kernel.model_validate(raw_kernel(source, "module", ("f16",), "", "NVIDIA H200 SXM 141GB"))
+    assert "class ModelNew(Model)" in reply.source and "conv2d(" in reply.source
+
+
 def test_a_module_that_is_not_lowered_whole_gets_a_row_kernel_in_cuda():
     halves = (PROBLEMS / "silu_and_mul.py").read_text()
     halves = halves.replace("F.silu(gate)", "(gate - gate.amax(-1, keepdim=True))")  # a reduction reads no slice
@@ -128,7 +134,7 @@ def test_a_module_that_is_not_lowered_whole_gets_a_row_kernel_in_cuda():
 
 
 def test_no_kernel_of_the_rehearsal_is_accused_by_its_text():
-    for source in (MODULE, (PROBLEMS / "silu_and_mul.py").read_text()):
+    for source in (MODULE, *((PROBLEMS / f"{n}.py").read_text() for n in ("silu_and_mul", "conv2d_relu_hardswish"))):
         reply = raw_kernel(source, "module", ("f16",), "")
         assert [f for f in read(reply["source"], reply["language"], "f16").findings if f.severity == "gaming"] == []
 

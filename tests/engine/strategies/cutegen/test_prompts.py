@@ -83,4 +83,4 @@ def test_texts_of_candidates_compilers_and_profiles_stand_in_a_fence():
 def test_a_prompt_is_bounded():
     many = [replace(WRONG, number=n, text="x" * 50_000, log="y" * 50_000, reason="z" * 5_000) for n in range(1, 300)]
     text = render("cutegen/fix", Program, **facts(*many, failed=_failure(many[-1]), fix=1, fixes=5))
-    assert len(text) < 90_000
+    assert len(text) < 110_000
