@@ -215,6 +215,7 @@ class Play:
             "spent": end["data"].get("spent", {}) if end else {}, "trials": end["data"]["trials"] if end else None,
             "unsteady": sum("unsteady" in (m["time"].get("device") or {}) for m in measured), "times": times,
             "steps": [step for step in steps if first is None or step[0] <= first - created],
+            "ended": end["t"] if end else None,
         }  # fmt: skip
 
 
@@ -240,12 +241,14 @@ def play(
             app.house.command(paused, "pause")
             except_for = {paused["id"], *([ids[0]] if not kills else [])}
         kills = app.wait(ids, kills, except_for)
-        seconds = time.time() - began
+        rows = [app.row(number, i) for number, i in enumerate(ids)]
+        seconds = max((r["ended"] for r in rows if r["ended"]), default=time.time()) - began  # read twice a second only
         result = {
             "seconds": round(seconds, 1), "kills": kills, "cores": os.cpu_count(),
             "most_bytes": max(resident for _, _, resident in app.sampler.samples),
             "cpu_seconds": round(app.sampler.cpu_between(began, began + seconds), 1),
-            "sessions": [app.row(number, i) for number, i in enumerate(ids)], "alone": [],
+            "sessions": rows, "alone": [],
+            "lane": [(round(f - began, 3), round(t - began, 3), ids.index(i)) for f, t, i in app.lanes if i in ids],
             "engine_log": [line for line in app.engine_log.splitlines() if " used by " not in line][-60:],
         }  # fmt: skip
         write(result)
