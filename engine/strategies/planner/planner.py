@@ -41,6 +41,8 @@ from sol.attainable import predict_eager
 from sol.bounds import pytorch_class, t_sol
 
 ALGEBRAIC = 2  # trials of a rewrite that does less work than the module
+WRONG_RESULT = "wrong_result"  # what engine.devices calls it
+WRONG = 2  # results of a structure on a GPU, and none that was right, after which it gets no more trials
 WORSE = 1.5  # times as slow as the best one may be what is tried while nvcc builds that
 
 
@@ -124,7 +126,8 @@ class Planner:
         """
         for t in state.trials:
             ranges = integrity.ranges(t.evidence) if t.tripped else {}
-            failed = t.backend == "cute" and t.failed in ("compile", "validate")
+            wrong = t.code == WRONG_RESULT and self.device_kind == "predicted"  # so it would be by `cpp`, too
+            failed = t.backend == "cute" and t.failed in ("compile", "validate") and not wrong
             line, structure, _ = None, None, None
             if t.by == "strategy" and (ranges or failed):
                 line, structure, _ = self.programs.lookup(t.cls, t.text)
@@ -183,11 +186,16 @@ class Planner:
 
     def _over(self, structure: Structure, state: State) -> bool:
         """Return True if a structure gets no more trials: nvcc has used its share, or the structure's guard tripped on
-        the session's inputs, as it would in every configuration."""
-        tripped = structure.base.guard and any(
-            t.tripped and self.programs.lookup(t.cls, t.text)[1] is structure for t in state.trials
-        )
-        return tripped or self._spent(structure, state)
+        the session's inputs, or its results were wrong, as they would be in every configuration."""
+        own = [t for t in state.trials if self.programs.lookup(t.cls, t.text)[1] is structure]
+        tripped = structure.base.guard and any(t.tripped for t in own)
+        return tripped or self._wrong(own) or self._spent(structure, state)
+
+    def _wrong(self, trials: list[Finished]) -> bool:
+        """Return True if the results of a structure's trials say that it is wrong itself: a device that predicts checks
+        what a program means, while on a GPU one configuration may be at fault, but hardly two of two."""
+        wrong = sum(t.failed == "validate" and t.code == WRONG_RESULT for t in trials)
+        return wrong >= (WRONG if self.device_kind == "measured" else 1) and all(t.ms is None for t in trials)
 
     def _cost(self, text: str) -> float:
         """The cost of building a trial's program with nvcc."""

@@ -138,6 +138,18 @@ def test_a_structure_whose_guard_tripped_is_left_alone():
     assert not any("guard f32" in p.text for p in strategy.screen(State(tuple(trials), 12)))
 
 
+@pytest.mark.parametrize(("kind", "most"), [("predicted", 1), ("measured", 2)])
+def test_a_structure_whose_results_are_wrong_is_left_alone(kind, most):
+    strategy, trials = planner(layers(), ("tf32",), kind), []
+    while (p := strategy.next(State(tuple(trials), 9))) and len(trials) < 9:
+        wrong = "guard f32" not in p.text
+        failure = {"failed": "validate", "code": "wrong_result"} if wrong else {"ms": p.predicted_ms}
+        trials.append(Finished(len(trials) + 1, p.text, p.cls, p.backend, **failure))
+    wrong = [t for t in trials if t.failed]
+    assert len([t for t in wrong if t.backend == "cute"]) == most and len(trials) == 9
+    assert kind == "measured" or len(wrong) == 1, "nor by nvcc, where the meaning alone is checked"
+
+
 def layers(rows: int = 1024, width: int = 4096):
     """Two linear layers."""
     g = Builder()
