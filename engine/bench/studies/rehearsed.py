@@ -2,6 +2,7 @@
 
     python -m engine.bench.studies.rehearsed --json rehearsed.json                        # on one GPU, five minutes
     python -m engine.bench.studies.rehearsed --device modelled:h200 --json rehearsed.json # predicted, without a GPU
+    python -m engine.bench.studies.rehearsed --again playground/recordings/rehearsed_*.jsonl --recordings again/
 
 Aim: each session ends with a right program that is faster than PyTorch in its class, and its log has every phase of its
 strategy. No model wrote a reply: this shows that the strategies work, and nothing about language models.
@@ -30,7 +31,7 @@ from engine.llm import handler, settings
 from engine.llm.ledger import ledger
 from engine.session import events, recording
 from engine.session.runner import run
-from engine.session.spec import MAX_TRIALS, SessionSpec
+from engine.session.spec import MAX_TRIALS, BadSpec, SessionSpec, of_started
 from engine.suite.cases import PROBLEMS
 
 TRIALS = 6
@@ -134,19 +135,48 @@ def play(
         title=f"{problem}, {arm}, rehearsed", source=problems()[problem], strategy=strategy, options=options,
         device=device, classes=(CLS,), trials=trials, eps=0.0, window=trials,
     )  # fmt: skip
-    log, began = [], time.monotonic()
-    session = run(spec, device=device, local_user=True, teaches=False, memory="", handlers=handler.handlers(models))
-    if folder is None:
-        log = [emitted.event for emitted in session]
-    else:
-        with recording.Writer(folder / f"{arm}-{problem}.jsonl") as writer:
-            for seq, emitted in enumerate(session, 1):
-                writer.add(seq, emitted.t, emitted.event, emitted.blobs)
-                log.append(emitted.event)
+    began = time.monotonic()
+    log = _log(spec, device, models, folder / f"{arm}-{problem}.jsonl" if folder else None)
     return row_of(arm, problem, log, time.monotonic() - began)
 
 
+def play_again(path: Path, device: str, models: settings.Settings, folder: Path) -> dict[str, Any]:
+    """The session of a recording once more, on this device, recorded in `folder` under the same name. Its owner's
+    commands are not given again. Raises RecordingError, BadSpec, OSError."""
+    try:
+        old = recording.read(path)
+    except recording.RecordingError as e:
+        raise recording.RecordingError(f"{path.name}: {e}") from None
+    started = old.rows[0].event
+    fields = of_started(started, old.blobs[started.source]) | {"device": device}
+    began = time.monotonic()
+    log = _log(SessionSpec(**fields), device, models, folder / path.name)
+    end = log[-1]
+    ended = isinstance(end, events.SessionEnded) and end.state == "done"
+    return {
+        "arm": started.strategy, "problem": path.stem, "state": end.state if ended else "failed",
+        "reason": getattr(end, "reason", ""), "seconds": round(time.monotonic() - began, 1),
+        "faults": [] if ended else [f"it did not end well: {getattr(end, 'reason', '')}"],
+    }  # fmt: skip
+
+
+def _log(asked: SessionSpec, device: str, models: settings.Settings, path: Path | None) -> list[events.Event]:
+    """The events of a session, and its recording at `path`."""
+    session = run(asked, device=device, local_user=True, teaches=False, memory="", handlers=handler.handlers(models))
+    if path is None:
+        return [emitted.event for emitted in session]
+    log = []
+    with recording.Writer(path) as writer:
+        for seq, emitted in enumerate(session, 1):
+            writer.add(seq, emitted.t, emitted.event, emitted.blobs)
+            log.append(emitted.event)
+    return log
+
+
 def line(row: dict[str, Any]) -> str:
+    if "speedup" not in row:
+        mark = "BAD" if row["faults"] else "ok "
+        return f"{mark} {row['problem']}, {row['arm']}: {row['reason']}; {row['seconds']:.0f} s"
     speed = "no right program" if row["speedup"] is None else f"{row['speedup']:6.2f}x {row['baseline']}"
     turns = ", ".join(f"{role} {many}" for role, many in row["turns"].items())
     mark = "BAD" if row["faults"] else "ok "
@@ -167,6 +197,10 @@ def main(argv: list[str] | None = None) -> int:
         "--trials", type=int, default=TRIALS, metavar="N", help=f"of a session at most (default {TRIALS}), for tuners"
     )
     parser.add_argument("--recordings", type=Path, metavar="DIR", help="write each session's log there")
+    parser.add_argument(
+        "--again", type=Path, nargs="+", default=[], metavar="FILE",
+        help="instead of the study's, the sessions of these recordings on this device, with --recordings DIR",
+    )  # fmt: skip
     parser.add_argument("--json", type=Path, metavar="OUT", help="the rows, written as they come")
     args = parser.parse_args(argv)
     chosen = set(filter(None, args.only.split(",")))
@@ -176,6 +210,10 @@ def main(argv: list[str] | None = None) -> int:
         parser.error(f"--at-once is a whole number from 1, --trials one from 1 to {MAX_TRIALS}")
     if args.json and not args.json.parent.is_dir():
         parser.error(f"cannot write {args.json}: name a file in a folder that exists")
+    if args.again and not args.recordings:
+        parser.error("--again needs --recordings DIR, where the new recordings are written")
+    if args.again and args.recordings.resolve() in {path.resolve().parent for path in args.again}:
+        parser.error("--recordings is the folder of the recordings themselves: name another one")
     arms = [a for a in ARMS if a in chosen] or list(ARMS)
     names = [p for p in problems() if p in chosen] or list(problems())
     try:
@@ -193,11 +231,15 @@ def main(argv: list[str] | None = None) -> int:
     with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder, rehearsal(folder) as models:
         os.environ["UCUTLASS_CACHE"] = f"{folder}/builds"  # each program is built in this run
         with ThreadPoolExecutor(args.at_once) as pool:
-            pairs = itertools.product(arms, names)
-            common = args.device, models, args.recordings, args.trials
-            jobs = [pool.submit(play, arm, name, *common) for arm, name in pairs]
+            pairs = [] if args.again else itertools.product(arms, names)
+            common = args.device, models, args.recordings
+            jobs = [pool.submit(play, arm, name, *common, args.trials) for arm, name in pairs]
+            jobs += [pool.submit(play_again, path, *common) for path in args.again]
             for job in jobs:
-                row = job.result()
+                try:
+                    row = job.result()
+                except (recording.RecordingError, BadSpec, OSError) as e:
+                    parser.error(str(e))
                 results["rows"].append(row)
                 print(line(row), flush=True)
                 if args.json:
