@@ -164,8 +164,9 @@ class Row:
         }  # fmt: skip
         for shape in group.tuned:
             self._put(shape, general=_at(sessions[shape], settings_))
+        unseen = study.over(group.unseen, lambda shape: study.preset(group, shape, cls, template, [settings_]))
         for shape in group.unseen:
-            self._put(shape, general=_at(study.preset(group, shape, cls, template, [settings_]), settings_))
+            self._put(shape, general=_at(unseen[shape], settings_))
 
     def _put(self, shape: Shape, **results: Any) -> None:
         """Add results of a shape, and write the row with its means so far."""
