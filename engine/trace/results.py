@@ -4,6 +4,7 @@ cache of a decoder, and plain values beside them."""
 from __future__ import annotations
 
 import dataclasses
+from collections import OrderedDict
 from collections.abc import Iterable
 from typing import Any
 
@@ -36,7 +37,7 @@ def leaves_of(values: Any) -> list[Any]:
         open_dataclasses(kinds)
         others = {type(x) for x in closed if _holds_tensors(x)} - kinds
         for kind in others:
-            _open(kind)
+            (_open_container if issubclass(kind, (dict, list, tuple)) else _open)(kind)
         if not kinds | others:
             return leaves
 
@@ -61,6 +62,42 @@ def _open(kind: type) -> None:
     def together(values: Iterable[Any], context: tuple[list[str], dict[str, Any]]) -> Any:
         x = kind.__new__(kind)
         vars(x).update(context[1], **dict(zip(context[0], values, strict=True)))
+        return x
+
+    _pytree.register_pytree_node(kind, apart, together, flatten_with_keys_fn=apart_with_keys)
+
+
+def _open_container(kind: type) -> None:
+    """Take objects of a class of dictionaries, lists or tuples apart at their items. Their attributes are the same in
+    every call."""
+    from torch.utils import _pytree
+
+    base = next(c for c in (OrderedDict, dict, list, tuple) if issubclass(kind, c))
+
+    def apart(x: Any) -> tuple[list[Any], tuple[list[Any] | None, dict[str, Any] | None]]:
+        others = getattr(x, "__dict__", {})
+        own = None if others is x else dict(others)  # `self.__dict__ = self`: the items are the attributes
+        return (list(x.values()), (list(x), own)) if issubclass(base, dict) else (list(x), (None, own))
+
+    def apart_with_keys(x: Any) -> tuple[list[Any], tuple[list[Any] | None, dict[str, Any] | None]]:
+        values, context = apart(x)
+        names = [_pytree.SequenceKey(i) for i in range(len(values))]
+        if context[0] is not None:
+            names = [_pytree.MappingKey(name) for name in context[0]]
+        return list(zip(names, values, strict=True)), context
+
+    def together(values: Iterable[Any], context: tuple[list[Any] | None, dict[str, Any] | None]) -> Any:
+        names, own = context
+        x = base.__new__(kind, values) if base is tuple else base.__new__(kind)
+        if names is not None:
+            for name, value in zip(names, values, strict=True):
+                base.__setitem__(x, name, value)
+        elif base is list:
+            list.extend(x, values)
+        if own is None:
+            x.__dict__ = x
+        elif own:
+            vars(x).update(own)
         return x
 
     _pytree.register_pytree_node(kind, apart, together, flatten_with_keys_fn=apart_with_keys)

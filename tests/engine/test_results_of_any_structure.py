@@ -43,7 +43,27 @@ def with_cache(forward: str, inputs: str = "") -> str:
     return source.replace("class Model", CACHE + "class Model", 1)
 
 
+KINDS = """from collections import OrderedDict
+class Fields(dict):
+    def __init__(self, **values):
+        super().__init__(values)
+        self.__dict__ = self
+class Output(OrderedDict):
+    pass
+class Pair(tuple):
+    pass
+class Several(list):
+    pass
+"""
+
+
+def with_kinds(forward: str) -> str:
+    return text(forward).replace("class Model", KINDS + "class Model", 1)
+
+
 RETURNED = {
+    "a class of dictionaries": with_kinds("h = self.l(x)\nreturn Fields(a=h.relu(), b=Output(c=h, d=3))"),
+    "classes of lists and tuples": with_kinds("h = self.l(x)\nreturn Several([h.relu(), Pair((h, None))])"),
     "an object": with_cache("c, h = Cache(), self.l(x)\nc.layers[0].update(h)\nreturn h.relu(), c"),
     "a dataclass": with_dataclass("h = self.l(x)\nreturn Output(h.relu(), hidden=(h,), steps=3)"),
     "a dataclass in a dictionary": with_dataclass("h = self.l(x)\nreturn {'a': Output(h.relu()), 'b': [h, None]}"),
