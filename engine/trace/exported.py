@@ -49,6 +49,7 @@ def _functional(model: Any, inputs: tuple[Any, ...], named: dict[str, Any] | Non
     import torch
 
     program = torch.export.export(model, inputs, named or None, strict=False)
+    in_place.detach(program)
     if any(map(in_place.writes, program.graph.nodes)) and not in_place.functional(program):
         program = program.run_decompositions({})
     return program

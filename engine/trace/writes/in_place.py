@@ -45,6 +45,16 @@ def functional(program: Any) -> bool:
     return True
 
 
+def detach(program: Any) -> None:
+    """Let each `detach_` of the graph be a `detach`, which computes the same. PyTorch 2.11 ends the process where it
+    makes a graph with the former functional."""
+    import torch
+
+    for node in program.graph.nodes:
+        if node.target is torch.ops.aten.detach_.default:
+            node.target = torch.ops.aten.detach.default
+
+
 def writes(node: Any) -> bool:
     """Return True for an operation that changes one of its tensors. By its schema a batch norm changes none, but in
     training mode it updates its running statistics."""
@@ -94,4 +104,4 @@ def _makes_new(node: Any) -> bool:
     return schema.name.split("::")[-1] in _NEW or not node.target._can_decompose()
 
 
-__all__ = ["functional", "writes"]
+__all__ = ["detach", "functional", "writes"]

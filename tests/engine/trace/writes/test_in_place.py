@@ -12,6 +12,7 @@ from torch import nn
 from engine.trace import exported
 from engine.trace.capture import Capture
 from engine.trace.writes.in_place import functional
+from tests.engine.trace.test_edges import graph, ops
 
 SIMPLE = {
     "an activation": lambda m, x: m.relu(m.conv(x)),
@@ -84,3 +85,10 @@ def test_a_network_is_traced_once(monkeypatch):
     monkeypatch.setattr(torch.export.ExportedProgram, "run_decompositions", None)  # the second trace
     graph = Capture(exported.export(model, (image(),))).graph()
     assert [op["op"] for op in graph["ops"]] == ["conv2d", "add", "relu"]
+
+
+def test_a_detach_in_place_of_a_product_with_data_is_functional():
+    """PyTorch 2.11 ends the process where it makes such a graph functional."""
+    forward = "w = self.l.weight.data\ny = F.linear(args[0], w / w.norm())\ny.requires_grad_(False)\n"
+    g = graph(forward + "return y.data, y.detach_()", init="self.l = nn.Linear(8, 8)")
+    assert ops(g) == ["linalg_vector_norm", "div", "t", "mm"]
