@@ -62,12 +62,14 @@ class Loaded:
             raise Bad("no_model", f"{self.cls.__name__}(...) is not an nn.Module.", line_of(self.cls))
         if any(isinstance(p, torch.nn.parameter.UninitializedTensorMixin) for p in _state(model)):
             with torch.no_grad():
-                model.eval()(*self.inputs(seed))  # lazy layers get their sizes from the first call
+                model.eval()
+                model(*self.inputs(seed))  # lazy layers get their sizes from the first call
             torch.manual_seed(seed)
             for module in model.modules():
                 if hasattr(module, "reset_parameters"):
                     module.reset_parameters()
-        return model.eval()
+        model.eval()  # whose result is None where a class's own `train` returns nothing
+        return model
 
     def inputs(self, seed: int = 0) -> tuple[Any, ...]:
         """The example inputs in call order, flat; random ones drawn from `seed`. Afterwards the class's forward takes

@@ -30,6 +30,9 @@ WRITTEN = {
     "an input in a dataclass": text("return self.l(x.x) * x.scale", f"[Batch({X})]").replace(
         "class Model", BATCH + "class Model", 1
     ),
+    "train that returns nothing": text("return self.l(x).relu()").replace(
+        "    def forward", "    def train(self, mode=True):\n        super().train(mode)\n    def forward", 1
+    ),
     "masks by operators": text("keep = (x > 0) & ~(x > 1) | (x < -1)\nreturn self.l(x).swapaxes(0, 1), keep"),
 }
 

@@ -132,7 +132,8 @@ class Original:
         names = {"__name__": "module"}
         exec(compile(path.read_text(encoding="utf-8"), str(path), "exec"), names)
         with torch.device(device):
-            self.model = names["Model"](*names.get("get_init_inputs", list)()).eval().to(device)
+            self.model = names["Model"](*names.get("get_init_inputs", list)()).to(device)
+            self.model.eval()
             self.inputs = [x.to(device) if torch.is_tensor(x) else x for x in names["get_inputs"]()]
         self.writes = ()  # paths of buffers that forward writes, and places of inputs among its tensors
         self.forward = list(inspect.signature(names["Model"].forward).parameters)[1:]

@@ -241,7 +241,9 @@ def _entry(source: str, names: dict[str, Any], init: list | None, device: str, n
             model = called(*arguments, **named)
         if not isinstance(model, torch.nn.Module):
             raise Bad("not_loaded", f"{entry}(...) is no torch.nn.Module")
-        return Loaded(model.to(device).eval().requires_grad_(False), True, facts={"entry": entry})
+        model = model.to(device).requires_grad_(False)
+        model.eval()  # whose result is None where a class's own `train` returns nothing
+        return Loaded(model, True, facts={"entry": entry})
     if callable(called):
         return Loaded(called, False, facts={"entry": entry})
     raise Bad("no_entry", no_entry(source, "python", name).evidence)
