@@ -13,6 +13,11 @@ class Batch:
     x: torch.Tensor
     scale: float = 2.0
 """
+COMMAND = """import argparse
+parser = argparse.ArgumentParser()
+parser.add_argument("--scale", type=float, default=2.0)
+args = parser.parse_args()
+class Model"""
 WRITTEN = {
     "memory that is written before it is read": text(
         "out = torch.empty(32, 128)\nout[:, :64] = self.l(x)\nout[:, 64:] = x\nreturn out"
@@ -33,6 +38,7 @@ WRITTEN = {
     "train that returns nothing": text("return self.l(x).relu()").replace(
         "    def forward", "    def train(self, mode=True):\n        super().train(mode)\n    def forward", 1
     ),
+    "a command line": text("return self.l(x) * args.scale").replace("class Model", COMMAND, 1),
     "masks by operators": text("keep = (x > 0) & ~(x > 1) | (x < -1)\nreturn self.l(x).swapaxes(0, 1), keep"),
 }
 
