@@ -151,7 +151,7 @@ def load(source: str) -> Loaded:
     """Execute the text. Raises Bad if it lacks a module or inputs, and any exception of the text."""
     import torch
 
-    source = source.replace("\r\n", "\n")
+    source = source.removeprefix("\ufeff").replace("\r\n", "\n")  # some editors begin a file with U+FEFF
     linecache.cache[PASTED] = (len(source), None, source.splitlines(keepends=True), PASTED)
     try:
         code = compile(source, PASTED, "exec", dont_inherit=True)  # not the annotations of this file as texts

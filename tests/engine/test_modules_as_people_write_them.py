@@ -39,6 +39,7 @@ WRITTEN = {
         "    def forward", "    def train(self, mode=True):\n        super().train(mode)\n    def forward", 1
     ),
     "a command line": text("return self.l(x) * args.scale").replace("class Model", COMMAND, 1),
+    "a byte order mark and ends of lines of Windows": "\ufeff" + text("return self.l(x).relu()").replace("\n", "\r\n"),
     "masks by operators": text("keep = (x > 0) & ~(x > 1) | (x < -1)\nreturn self.l(x).swapaxes(0, 1), keep"),
 }
 
