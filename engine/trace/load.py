@@ -23,6 +23,14 @@ MODULE = "pasted"
 EXAMPLES = ("inputs", "example_inputs")
 
 
+_NEWER = (
+    ((3, 12), r"type\s+\w+\s*[\[=]", "`type` statements"),
+    ((3, 12), r"(async\s+)?(def|class)\s+\w+\s*\[", "Type parameters in brackets"),
+    ((3, 14), r".*\bt[\"']", "Strings such as t'...'"),
+    ((3, 14), r"except\s+[\w.]+\s*,", "Several exceptions without parentheses"),
+)  # the first version, how a line begins, and the syntax in words
+
+
 class Bad(Exception):
     """The pasted text is refused. Becomes engine.devices.SessionRefused in the engine. `of_device`: the text does
     something that PyTorch does on one device only, so a graph of it would be that of another module elsewhere."""
@@ -156,7 +164,7 @@ def load(source: str) -> Loaded:
     try:
         code = compile(source, PASTED, "exec", dont_inherit=True)  # not the annotations of this file as texts
     except SyntaxError as e:
-        raise Bad("syntax_error", f"Line {e.lineno}: {e.msg}.{_no_module(source)}", e.lineno) from None
+        raise Bad("syntax_error", f"Line {e.lineno}: {e.msg}.{newer(e) or _no_module(source)}", e.lineno) from None
     except ValueError as e:
         raise Bad("syntax_error", f"The text is not Python: {e}.", None) from None
     except (RecursionError, MemoryError):
@@ -184,6 +192,18 @@ def load(source: str) -> Loaded:
             line_of(cls),
         )
     return Loaded(dict(names), cls, source_name)
+
+
+def newer(error: SyntaxError) -> str:
+    """A hint beside the error for a line in the syntax of a newer Python than this one, else ""."""
+    line, here = (error.text or "").strip(), sys.version_info[:2]
+    runs = f"this engine runs Python {here[0]}.{here[1]}."
+    for since, pattern, what in _NEWER:
+        if here < since and re.match(pattern, line):
+            return f" {what} need Python {since[0]}.{since[1]}, and {runs}"
+    if here < (3, 12) and error.msg.startswith("f-string"):
+        return f" Its own quotes or a backslash inside the braces of an f-string need Python 3.12, and {runs}"
+    return ""
 
 
 def _no_module(source: str) -> str:
