@@ -42,13 +42,20 @@ def flattened(cls: type, args: tuple, kwargs: dict[str, Any]) -> tuple[Any, ...]
 
     results.leaves_of((args, kwargs))
     leaves, spec = tree_flatten((args, kwargs))
-    own = getattr(cls.forward, "own_forward", cls.forward)
     if not kwargs and len(leaves) == len(args) and all(a is b for a, b in zip(leaves, args, strict=True)):
         return args
+    own = getattr(cls.forward, "own_forward", cls.forward)
+    inside: list[Any] = []  # the modules whose forward runs: where it calls itself, it gives its own arguments
 
-    def forward(self: Any, *values: Any) -> Any:
+    def forward(self: Any, *values: Any, **more: Any) -> Any:
+        if any(module is self for module in inside):
+            return own(self, *values, **more)
         positional, named = tree_unflatten(values, spec)
-        return own(self, *positional, **named)
+        inside.append(self)
+        try:
+            return own(self, *positional, **named)
+        finally:
+            inside.pop()
 
     forward.own_forward = own
     cls.forward = forward

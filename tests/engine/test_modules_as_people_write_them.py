@@ -38,6 +38,9 @@ WRITTEN = {
     "train that returns nothing": text("return self.l(x).relu()").replace(
         "    def forward", "    def train(self, mode=True):\n        super().train(mode)\n    def forward", 1
     ),
+    "a call of itself with structures": text(
+        "return self.l(x['a']) if left == 0 else self.forward({'a': x['a'] * 2}, left - 1)", f"[{{'a': {X}}}]"
+    ).replace("(self, x)", "(self, x, left=2)", 1),
     "a command line": text("return self.l(x) * args.scale").replace("class Model", COMMAND, 1),
     "a byte order mark and ends of lines of Windows": "\ufeff" + text("return self.l(x).relu()").replace("\n", "\r\n"),
     "masks by operators": text("keep = (x > 0) & ~(x > 1) | (x < -1)\nreturn self.l(x).swapaxes(0, 1), keep"),
