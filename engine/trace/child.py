@@ -57,11 +57,20 @@ def serve(message: dict) -> dict:
 def _trace(source: str, fake: bool) -> dict:
     if fake:
         try:
-            return _attempt(source, fake=True)
+            answer = _attempt(source, fake=True)
+            if not _reads_a_cache(answer):
+                return answer
         except Bad as e:
             if e.code in _FINAL:
                 raise
     return _attempt(source, fake=False)
+
+
+def _reads_a_cache(answer: dict) -> bool:
+    """Return True if forward reads a tensor that a function keeps (functools.lru_cache). A fake one is none of
+    torch.export's own, so torch.fx traced the call, and a real module would know the tensor by another name."""
+    paths = (t["path"] for t in answer["graph"]["tensors"] if t["kind"] == "constant")
+    return answer["has"]["by"] == "torch.fx" and any(path.startswith("_tensor_constant") for path in paths)
 
 
 def _attempt(source: str, fake: bool) -> dict:
@@ -69,7 +78,8 @@ def _attempt(source: str, fake: bool) -> dict:
 
     torch.compiler.set_stance("force_eager")  # run torch.compile's functions uncompiled: same results
     recipes = Recipes()
-    with torch.no_grad(), _pretending(recipes) if fake else contextlib.nullcontext():
+    pretending = _pretending(recipes) if fake else contextlib.nullcontext()
+    with torch.no_grad(), pretending:
         recipes.read = True
         loaded = stage("the text", lambda: load(source))
         model = stage(f"{loaded.cls.__name__}()", loaded.build)

@@ -13,6 +13,11 @@ class Batch:
     x: torch.Tensor
     scale: float = 2.0
 """
+TABLE = """import functools
+@functools.cache
+def table(n):
+    return torch.ones(n, n).triu()
+class Model"""
 COMMAND = """import argparse
 parser = argparse.ArgumentParser()
 parser.add_argument("--scale", type=float, default=2.0)
@@ -42,6 +47,9 @@ WRITTEN = {
         "return self.l(x['a']) if left == 0 else self.forward({'a': x['a'] * 2}, left - 1)", f"[{{'a': {X}}}]"
     ).replace("(self, x)", "(self, x, left=2)", 1),
     "a command line": text("return self.l(x) * args.scale").replace("class Model", COMMAND, 1),
+    "a table that a function keeps": text("return (self.l(x) @ x.T + table(32)).relu()").replace(
+        "class Model", TABLE, 1
+    ),
     "a byte order mark and ends of lines of Windows": "\ufeff" + text("return self.l(x).relu()").replace("\n", "\r\n"),
     "masks by operators": text("keep = (x > 0) & ~(x > 1) | (x < -1)\nreturn self.l(x).swapaxes(0, 1), keep"),
 }

@@ -97,6 +97,8 @@ def own_tensors(model: Any, graph: OpGraph, inputs: Sequence[Any], device: str) 
     lost = [t for t in state if tensors[t.name] is None and t.kind == "constant"]
     if lost:
         with contextlib.suppress(Bad), torch.no_grad(), torch.device(device):
+            if not graph.writes:  # a function that keeps its tensors would otherwise keep those of torch.export
+                settle(model, inputs)
             values = child.constants(model, tuple(map(copied, inputs)))
             tensors |= {t.name: values.get(t.path) for t in lost}
     return {name: x.detach().to(device, copy=True) for name, x in tensors.items() if x is not None}
