@@ -22,6 +22,7 @@ from engine.trace.fake import fake_tensors
 from engine.trace.load import Bad, Loaded, line_of, load
 from engine.trace.values import numbers
 from engine.trace.values.recipes import Recipes
+from engine.trace.values.validation import unvalidated
 from engine.trace.writes import state
 from engine.trace.writes.state import State
 
@@ -79,7 +80,7 @@ def _attempt(source: str, fake: bool) -> dict:
     torch.compiler.set_stance("force_eager")  # run torch.compile's functions uncompiled: same results
     recipes = Recipes()
     pretending = _pretending(recipes) if fake else contextlib.nullcontext()
-    with torch.no_grad(), pretending:
+    with torch.no_grad(), unvalidated(), pretending:
         recipes.read = True
         loaded = stage("the text", lambda: load(source))
         model = stage(f"{loaded.cls.__name__}()", loaded.build)
@@ -204,7 +205,7 @@ def _traced(
         if e.code not in ("not_covered", "cannot_trace") or e.of_device:
             raise
         try:
-            with fake_tensors() if fake else contextlib.nullcontext():
+            with unvalidated(), fake_tensors() if fake else contextlib.nullcontext():
                 return read(capture.Capture(fx.record(model, inputs), values)), "torch.fx"
         except Exception:
             raise e from None

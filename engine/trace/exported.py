@@ -12,6 +12,7 @@ from typing import Any
 from engine.trace.recurrent import shapes_only
 from engine.trace.results import leaves_of
 from engine.trace.values import numbers
+from engine.trace.values.validation import unvalidated
 from engine.trace.writes import in_place
 from engine.trace.writes.state import size
 
@@ -32,7 +33,10 @@ def export(model: Any, inputs: tuple[Any, ...], named: dict[str, Any] | None = N
     import torch
 
     known = {id(tensor) for tensor in _kept(model)}
-    with warnings.catch_warnings(), torch.no_grad(), _no_hook_stays(), _written_at_the_end(model), shapes_only():
+    with (
+        warnings.catch_warnings(), torch.no_grad(), _no_hook_stays(), _written_at_the_end(model), shapes_only(),
+        unvalidated(),
+    ):  # fmt: skip
         warnings.simplefilter("ignore")
         with numbers.carried(model) as carried:
             program = _functional(model, inputs, named)

@@ -43,6 +43,7 @@ WRITTEN = {
     "train that returns nothing": text("return self.l(x).relu()").replace(
         "    def forward", "    def train(self, mode=True):\n        super().train(mode)\n    def forward", 1
     ),
+    "a distribution": text("d = torch.distributions.Normal(self.l(x), 0.5)\nreturn d.log_prob(x), d.entropy()"),
     "a call of itself with structures": text(
         "return self.l(x['a']) if left == 0 else self.forward({'a': x['a'] * 2}, left - 1)", f"[{{'a': {X}}}]"
     ).replace("(self, x)", "(self, x, left=2)", 1),
