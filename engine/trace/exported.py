@@ -9,6 +9,7 @@ import warnings
 from collections.abc import Iterator
 from typing import Any
 
+from engine.trace.names import own_operators
 from engine.trace.recurrent import shapes_only
 from engine.trace.results import leaves_of
 from engine.trace.values import numbers
@@ -35,7 +36,7 @@ def export(model: Any, inputs: tuple[Any, ...], named: dict[str, Any] | None = N
     known = {id(tensor) for tensor in _kept(model)}
     with (
         warnings.catch_warnings(), torch.no_grad(), _no_hook_stays(), _written_at_the_end(model), shapes_only(),
-        unvalidated(),
+        unvalidated(), own_operators.opened(),
     ):  # fmt: skip
         warnings.simplefilter("ignore")
         with numbers.carried(model) as carried:

@@ -13,6 +13,13 @@ class Batch:
     x: torch.Tensor
     scale: float = 2.0
 """
+OWN = """@torch.library.custom_op("own::scaled", mutates_args=())
+def scaled(x: torch.Tensor, s: float) -> torch.Tensor:
+    return F.silu(x) * s
+@scaled.register_fake
+def _(x, s):
+    return torch.empty_like(x)
+class Model"""
 TABLE = """import functools
 @functools.cache
 def table(n):
@@ -51,6 +58,7 @@ WRITTEN = {
     "a table that a function keeps": text("return (self.l(x) @ x.T + table(32)).relu()").replace(
         "class Model", TABLE, 1
     ),
+    "an operator of its own": text("return self.l(scaled(self.l(x), 1.5))").replace("class Model", OWN, 1),
     "a byte order mark and ends of lines of Windows": "\ufeff" + text("return self.l(x).relu()").replace("\n", "\r\n"),
     "masks by operators": text("keep = (x > 0) & ~(x > 1) | (x < -1)\nreturn self.l(x).swapaxes(0, 1), keep"),
 }

@@ -98,12 +98,13 @@ def test_what_the_tracer_does_not_follow_is_named_with_its_line(forward, what):
     assert bad.code == "not_covered" and what in bad.reason and f"Line {bad.line}" in bad.reason
 
 
-def test_an_operator_of_another_library_is_named_with_it():
+def test_an_operator_of_the_text_is_looked_into_and_one_of_another_library_is_named_with_it():
     head = (
         "@torch.library.custom_op('mine::twice', mutates_args=())\ndef twice(x: torch.Tensor) -> torch.Tensor:\n"
         "    return x * 2\ntwice.register_fake(torch.empty_like)\n"
     )
-    bad = refused("return twice(args[0]) + 1", head=head)
+    assert ops(graph("return twice(args[0]) + 1", head=head)) == ["mul", "add"]
+    bad = refused("return torch.ops.mine.twice(args[0]) + 1", head=head)
     assert bad.code == "not_covered" and "mine::twice, an operator that is not PyTorch's own" in bad.reason
 
 
