@@ -207,7 +207,7 @@ def load_python(source: str, init: list | None, device: str, name: str = "") -> 
     """Execute the text and build its entry: `name`, or a usual one. Raises Bad, and whatever the text raises."""
     private_maps()
     loops_without_sockets(source)
-    source = source.replace("\r\n", "\n")
+    source = source.removeprefix("\ufeff").replace("\r\n", "\n")  # some editors begin a file with U+FEFF
     linecache.cache[PASTED] = (len(source), None, source.splitlines(keepends=True), PASTED)
     with open(PASTED, "w") as f:  # in the sandbox's scratch folder, because Triton reads its kernels' text from a file
         f.write(source)

@@ -45,7 +45,7 @@ def check(text: str, cls: str = "f32", entry: str = "") -> tuple[list[Finding], 
     """Findings and facts of a candidate that declares class `cls`. A text that is not Python gives `not_loaded`.
     `entry`: the called function, if it is not `kernel`."""
     try:
-        tree = ast.parse(text)
+        tree = ast.parse(text.removeprefix("\ufeff"))
     except SyntaxError as e:
         return [Finding("not_loaded", f"line {e.lineno}: {e.msg}" if e.lineno else e.msg, e.lineno)], Facts()
     except (ValueError, RecursionError, MemoryError) as e:
