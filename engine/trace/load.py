@@ -172,7 +172,6 @@ def load(source: str) -> Loaded:
     module = types.ModuleType(MODULE)
     module.__file__ = PASTED
     sys.modules[MODULE] = module
-    sys.argv = [PASTED]  # for a text that parses its command line
     try:
         with uncompiled():
             exec(code, module.__dict__)

@@ -25,11 +25,6 @@ TABLE = """import functools
 def table(n):
     return torch.ones(n, n).triu()
 class Model"""
-COMMAND = """import argparse
-parser = argparse.ArgumentParser()
-parser.add_argument("--scale", type=float, default=2.0)
-args = parser.parse_args()
-class Model"""
 WRITTEN = {
     "memory that is written before it is read": text(
         "out = torch.empty(32, 128)\nout[:, :64] = self.l(x)\nout[:, 64:] = x\nreturn out"
@@ -54,7 +49,6 @@ WRITTEN = {
     "a call of itself with structures": text(
         "return self.l(x['a']) if left == 0 else self.forward({'a': x['a'] * 2}, left - 1)", f"[{{'a': {X}}}]"
     ).replace("(self, x)", "(self, x, left=2)", 1),
-    "a command line": text("return self.l(x) * args.scale").replace("class Model", COMMAND, 1),
     "a table that a function keeps": text("return (self.l(x) @ x.T + table(32)).relu()").replace(
         "class Model", TABLE, 1
     ),
