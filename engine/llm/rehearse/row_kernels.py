@@ -7,8 +7,7 @@ fits is read once and stays in registers.
 
 from __future__ import annotations
 
-import itertools
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import Any
 
 from engine.llm.rehearse.row_graph import HALVES, Node, Rows
@@ -240,10 +239,9 @@ def _body(rows: Rows) -> list[str]:
     lines += [
         f"  Pack<{_type(n.dtype)}, V> p_{n.name}[UNROLL];" for n in rows.nodes.values() if n.full and n.load is not None
     ]
-    loaded, values = _row_values(rows, 0)
-    lines += loaded
+    lines += _row_loads(rows, 0)
     if rows.levels:
-        lines += values
+        lines += _row_values(rows, 0)
     # A value that no reduction needs is on its way while they wait for each other, if a row is read once.
     coming = [n for n in _needed(rows, [name for name, _ in rows.outputs]) if n.load is not None]
     read: set[str] = set()
@@ -259,29 +257,42 @@ def _body(rows: Rows) -> list[str]:
         for n in reduced:
             own, apart = f"({apart} * ROWS + local) * WARPS", apart + 1
             lines.append(f"  r_{n.name} = across<{_flag(n)}>(r_{n.name}, part + {own}, lane);")
-        lines += [*itertools.chain(*_row_values(rows, level))]
-    late = [] if rows.levels else values
+        lines += _row_loads(rows, level) + _row_values(rows, level)
     stored = [(i, name, dtype) for i, (name, dtype) in enumerate(rows.outputs) if rows.nodes[name].full]
     if stored:
         ends = [f"narrow({_read(rows, name)}, o_{i}.v[e]);" for i, name, _ in stored]
         outputs = [(i, dtype) for i, _, dtype in stored]
         names = [name for _, name, _ in stored]
-        lines += _loop(rows, names, ends, outputs, read, between=_of(rows, late, names))
+        lines += _loop(rows, names, ends, outputs, read, between=_late(rows, names))
     scalars = [(i, name, dtype) for i, (name, dtype) in enumerate(rows.outputs) if not rows.nodes[name].full]
     if scalars:
         lines.append("  if (live && lane == 0 && piece == 0) {")
-        lines += [f"  {line}" for line in _of(rows, late, [name for _, name, _ in scalars])]
+        lines += [f"  {line}" for line in _late(rows, [name for _, name, _ in scalars])]
         lines += [f"    narrow({_read(rows, n)}, (({_type(d)}*)a.out[{i}])[row]);" for i, n, d in scalars]
         lines.append("  }")
     return lines
 
 
-def _row_values(rows: Rows, level: int) -> tuple[list[str], list[str]]:
-    """The values of a row that are known after `level` reductions, in order: those that are loaded, and the others."""
+def _row_values(rows: Rows, level: int, wanted: Collection[Node] | None = None) -> list[str]:
+    """The values of a row that are known after `level` reductions and computed, in order. `wanted`: of these alone."""
+    return [
+        f"  const float r_{n.name} = {_code(rows, n)};"
+        for n in (rows.nodes.values() if wanted is None else wanted)
+        if not n.full and not n.reduce and n.level == level and n.load is None
+    ]
+
+
+def _late(rows: Rows, names: list[str]) -> list[str]:
+    """The values of a row that these are computed from, where no reduction needs them earlier: so the vectors are
+    already coming while they are found."""
+    return [] if rows.levels else _row_values(rows, 0, _needed(rows, names, of_rows=True))
+
+
+def _row_loads(rows: Rows, level: int) -> list[str]:
+    """The values of a row that are loaded once `level` reductions are known, in order."""
     lines: list[str] = []
-    values: list[str] = []
     for n in rows.nodes.values():
-        if n.full or n.reduce or n.level != level:
+        if n.full or n.reduce or n.level != level or n.load is None:
             continue
         if n.code.startswith("pick"):
             number, parts, part = n.load
@@ -289,13 +300,11 @@ def _row_values(rows: Rows, level: int) -> tuple[list[str], list[str]]:
             where = f"at * {parts} + (int64_t)width * {part} + (live_{n.name} ? {target} : 0)"
             lines.append(f"  const bool live_{n.name} = {target} >= 0 && {target} < width;")
             lines.append(f"  const float r_{n.name} = wide(((const {_type(n.dtype)}*)a.in[{number}])[{where}]);")
-        elif n.load is not None and n.dtype == "i64":
+        elif n.dtype == "i64":
             lines.append(f"  const int64_t i_{n.name} = ((const int64_t*)a.in[{n.load[0]}])[row];")
-        elif n.load is not None:
-            lines.append(f"  const float r_{n.name} = wide(((const {_type(n.dtype)}*)a.in[{n.load[0]}])[row]);")
         else:
-            values.append(f"  const float r_{n.name} = {_code(rows, n)};")
-    return lines, values
+            lines.append(f"  const float r_{n.name} = wide(((const {_type(n.dtype)}*)a.in[{n.load[0]}])[row]);")
+    return lines
 
 
 def _loop(
@@ -350,25 +359,15 @@ def _loads(nodes: list[Node]) -> list[str]:
     return [*lines, "      }", "    }"]
 
 
-def _needed(rows: Rows, wanted: list[str]) -> list[Node]:
-    """The values of an element that `wanted` needs, in order."""
+def _needed(rows: Rows, wanted: list[str], of_rows: bool = False) -> list[Node]:
+    """The values of an element that `wanted` needs, in order. `of_rows`: those of a row among them, too."""
     names, todo = set(), list(wanted)
     while todo:
         node = rows.nodes.get(todo.pop())
-        if node is not None and node.full and node.name not in names:
+        if node is not None and (node.full or of_rows) and node.name not in names:
             names.add(node.name)
             todo += node.args
     return [n for n in rows.nodes.values() if n.name in names]
-
-
-def _of(rows: Rows, values: list[str], wanted: list[str]) -> list[str]:
-    """The lines of `values` that set what the values `wanted` are computed from."""
-    names, todo = set(), list(wanted)
-    while todo:
-        if (name := todo.pop()) in rows.nodes and name not in names:
-            names.add(name)
-            todo += rows.nodes[name].args
-    return [line for line in values if line.split(" = ")[0].rpartition("r_")[2] in names]
 
 
 def _code(rows: Rows, n: Node) -> str:
