@@ -16,6 +16,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
+from engine.sandbox import pasted
 from engine.sandbox.channel import PASTED
 from engine.trace import arguments, results
 
@@ -159,10 +160,9 @@ def load(source: str) -> Loaded:
     """Execute the text. Raises Bad if it lacks a module or inputs, and any exception of the text."""
     import torch
 
-    source = source.removeprefix("\ufeff").replace("\r\n", "\n")  # some editors begin a file with U+FEFF
-    linecache.cache[PASTED] = (len(source), None, source.splitlines(keepends=True), PASTED)
+    source = pasted.normal(source)
     try:
-        code = compile(source, PASTED, "exec", dont_inherit=True)  # not the annotations of this file as texts
+        code = pasted.compiled(source)
     except SyntaxError as e:
         raise Bad("syntax_error", f"Line {e.lineno}: {e.msg}.{newer(e) or _no_module(source)}", e.lineno) from None
     except ValueError as e:

@@ -16,7 +16,6 @@ from __future__ import annotations
 
 import ctypes
 import inspect
-import linecache
 import mmap
 import os
 import sys
@@ -26,6 +25,7 @@ from typing import Any
 
 from engine.evaluate.integrity.probes import results
 from engine.evaluate.integrity.process.nvcc_unit import nvcc_library
+from engine.sandbox import pasted
 from engine.sandbox.channel import PASTED
 from engine.session.kernel_text import no_entry
 from engine.trace.load import Bad
@@ -207,12 +207,11 @@ def load_python(source: str, init: list | None, device: str, name: str = "") -> 
     """Execute the text and build its entry: `name`, or a usual one. Raises Bad, and whatever the text raises."""
     private_maps()
     loops_without_sockets(source)
-    source = source.removeprefix("\ufeff").replace("\r\n", "\n")  # some editors begin a file with U+FEFF
-    linecache.cache[PASTED] = (len(source), None, source.splitlines(keepends=True), PASTED)
+    source = pasted.normal(source)
     with open(PASTED, "w") as f:  # in the sandbox's scratch folder, because Triton reads its kernels' text from a file
         f.write(source)
     try:
-        code = compile(source, PASTED, "exec", dont_inherit=True)  # not the annotations of this file as texts
+        code = pasted.compiled(source)
     except SyntaxError as e:
         raise Bad("not_loaded", f"line {e.lineno}: {e.msg}" if e.lineno else e.msg, e.lineno) from None
     except (ValueError, RecursionError, MemoryError) as e:

@@ -20,6 +20,7 @@ from engine.evaluate.integrity.texts.innocent import Innocent, short_name
 from engine.evaluate.integrity.texts.joined import WAITS, Joined
 from engine.evaluate.integrity.texts.own_names import WAYS_OUT, Looked
 from engine.evaluate.integrity.texts.python_source import PythonSource, constant, imported_by_call
+from engine.sandbox import pasted
 from engine.session.kernel_text import no_entry
 
 ENTRIES = ("forward", "kernel")
@@ -45,7 +46,7 @@ def check(text: str, cls: str = "f32", entry: str = "") -> tuple[list[Finding], 
     """Findings and facts of a candidate that declares class `cls`. A text that is not Python gives `not_loaded`.
     `entry`: the called function, if it is not `kernel`."""
     try:
-        tree = ast.parse(text.removeprefix("\ufeff"))
+        tree = ast.parse(pasted.normal(text))
     except SyntaxError as e:
         return [Finding("not_loaded", f"line {e.lineno}: {e.msg}" if e.lineno else e.msg, e.lineno)], Facts()
     except (ValueError, RecursionError, MemoryError) as e:
