@@ -20,10 +20,8 @@ from engine.trace import capture, exported, fx, results
 from engine.trace.explain import data_dependent, explain, mixed_product
 from engine.trace.fake import fake_tensors
 from engine.trace.load import Bad, Loaded, line_of, load
-from engine.trace.names import own_operators
 from engine.trace.values import numbers
 from engine.trace.values.recipes import Recipes
-from engine.trace.values.validation import unvalidated
 from engine.trace.writes import state
 from engine.trace.writes.state import State
 
@@ -81,7 +79,7 @@ def _attempt(source: str, fake: bool) -> dict:
     torch.compiler.set_stance("force_eager")  # run torch.compile's functions uncompiled: same results
     recipes = Recipes()
     pretending = _pretending(recipes) if fake else contextlib.nullcontext()
-    with torch.no_grad(), unvalidated(), own_operators.opened(), pretending:
+    with torch.no_grad(), exported.traceable(), pretending:  # also while the module is built
         recipes.read = True
         loaded = stage("the text", lambda: load(source))
         model = stage(f"{loaded.cls.__name__}()", loaded.build)
@@ -206,7 +204,7 @@ def _traced(
         if e.code not in ("not_covered", "cannot_trace") or e.of_device:
             raise
         try:
-            with unvalidated(), own_operators.opened(), fake_tensors() if fake else contextlib.nullcontext():
+            with fake_tensors() if fake else contextlib.nullcontext():
                 return read(capture.Capture(fx.record(model, inputs), values)), "torch.fx"
         except Exception:
             raise e from None

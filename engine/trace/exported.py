@@ -29,6 +29,13 @@ class Resized(Exception):
         self.path, self.before, self.after = path, before, after
 
 
+@contextlib.contextmanager
+def traceable() -> Iterator[None]:
+    """In this context PyTorch's own checks of values are left out, and operators of a text are their bodies."""
+    with unvalidated(), own_operators.opened():
+        yield
+
+
 def export(model: Any, inputs: tuple[Any, ...], named: dict[str, Any] | None = None) -> Any:
     """The exported program, functional. `named`: arguments by name. Raises Resized, and what torch.export raises."""
     import torch
@@ -36,7 +43,7 @@ def export(model: Any, inputs: tuple[Any, ...], named: dict[str, Any] | None = N
     known = {id(tensor) for tensor in _kept(model)}
     with (
         warnings.catch_warnings(), torch.no_grad(), _no_hook_stays(), _written_at_the_end(model), shapes_only(),
-        unvalidated(), own_operators.opened(),
+        traceable(),
     ):  # fmt: skip
         warnings.simplefilter("ignore")
         with numbers.carried(model) as carried:

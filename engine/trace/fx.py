@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from types import SimpleNamespace
 from typing import Any
 
+from engine.trace.exported import traceable
 from engine.trace.writes import in_place
 
 
@@ -53,7 +54,7 @@ def record(model: Any, inputs: tuple[Any, ...]) -> Recorded:
         return [*results, *(values[name] for name in assigned)]
 
     tensors = [*state.values(), *(leaves[i] for i in places)]
-    with torch.no_grad():
+    with torch.no_grad(), traceable():
         try:
             graph_module = make_fx(torch.func.functionalize(call), record_stack_traces=True)(*tensors)
         except RuntimeError as e:
