@@ -21,7 +21,9 @@ class Results:
         self.path, self.about, self.rows = path, about, {}
         self._written = 0.0
         if path is not None:
-            _check(path)
+            if path.exists() and not path.is_file():
+                raise BadRequest(f"{path} is no file, and results are read again to go on from; name a file")
+            beside_its_report(path)
         if path is None or not path.exists() or not path.stat().st_size:
             return
         try:
@@ -54,9 +56,8 @@ class Results:
         atomic_write.write_text(self.path, f'{head[:-2]},\n "rows": [\n{rows}\n ]\n}}\n')
 
 
-def _check(path: Path) -> None:
-    if path.exists() and not path.is_file():
-        raise BadRequest(f"{path} is no file, and results are read again to go on from; name a file")
+def beside_its_report(path: Path) -> None:
+    """Raises BadRequest for a name of results that is the name of their report."""
     if path.suffix == ".md":
         raise BadRequest(f"the report would overwrite the results in {path}; name {path.with_suffix('.json')}")
 

@@ -84,15 +84,13 @@ def problems() -> dict[str, str]:
 
 def row_of(arm: str, problem: str, log: list[events.Event], seconds: float) -> dict[str, Any]:
     """What one session came to. `faults`: the missed aims, in words."""
-    end = next((e for e in log if isinstance(e, events.SessionEnded)), None)
+    end = _end(log)
     right = [e for e in log if isinstance(e, events.TrialJudged) and e.verdict in ("clean", "minor")]
     best = max(right, key=lambda e: e.speedup, default=None)
     account = ledger(log)
     failed = Counter(f"{e.step}: {e.reason[:300]}" for e in log if isinstance(e, events.TrialFailed))
     missing = sorted(ARMS[arm][2] - account.roles.keys())
-    faults = [f"was not asked: {role}" for role in missing]
-    if end is None or end.state != "done":
-        faults.append(f"{end.state} {end.code}: {end.reason}" if end else "it did not end")
+    faults = [*(f"was not asked: {role}" for role in missing), *_ended_badly(end)]
     if best is None:
         faults.append("no right program")
     elif best.speedup <= 1.0:
@@ -106,6 +104,16 @@ def row_of(arm: str, problem: str, log: list[events.Event], seconds: float) -> d
         "tokens": dict(account.total.tokens), "spent": end.spent if end else {}, "seconds": round(seconds, 1),
         "faults": faults,
     }  # fmt: skip
+
+
+def _end(log: list[events.Event]) -> events.SessionEnded | None:
+    return next((e for e in log if isinstance(e, events.SessionEnded)), None)
+
+
+def _ended_badly(end: events.SessionEnded | None) -> list[str]:
+    if end is not None and end.state == "done":
+        return []
+    return [f"{end.state} {end.code}: {end.reason}" if end else "it did not end"]
 
 
 @contextmanager
@@ -151,12 +159,10 @@ def play_again(path: Path, device: str, models: settings.Settings, folder: Path)
     fields = of_started(started, old.blobs[started.source]) | {"device": device}
     began = time.monotonic()
     log = _log(SessionSpec(**fields), device, models, folder / path.name)
-    end = log[-1]
-    ended = isinstance(end, events.SessionEnded) and end.state == "done"
+    end = _end(log)
     return {
-        "arm": started.strategy, "problem": path.stem, "state": end.state if ended else "failed",
-        "reason": getattr(end, "reason", ""), "seconds": round(time.monotonic() - began, 1),
-        "faults": [] if ended else [f"it did not end well: {getattr(end, 'reason', '')}"],
+        "arm": started.strategy, "problem": path.stem, "state": end.state if end else "",
+        "reason": end.reason if end else "", "seconds": round(time.monotonic() - began, 1), "faults": _ended_badly(end),
     }  # fmt: skip
 
 
@@ -174,12 +180,11 @@ def _log(asked: SessionSpec, device: str, models: settings.Settings, path: Path 
 
 
 def line(row: dict[str, Any]) -> str:
+    mark = "BAD" if row["faults"] else "ok "
     if "speedup" not in row:
-        mark = "BAD" if row["faults"] else "ok "
         return f"{mark} {row['problem']}, {row['arm']}: {row['reason']}; {row['seconds']:.0f} s"
     speed = "no right program" if row["speedup"] is None else f"{row['speedup']:6.2f}x {row['baseline']}"
     turns = ", ".join(f"{role} {many}" for role, many in row["turns"].items())
-    mark = "BAD" if row["faults"] else "ok "
     return (
         f"{mark} {row['arm']:20} {row['problem']:24} {speed}; {row['right']} of {row['trials']} trials right; "
         f"{turns}; {row['seconds']:.0f} s {'; '.join([*row['faults'], *row['failed']])}"

@@ -12,6 +12,7 @@ from typing import Any
 from engine import atomic_write
 from engine.bench.compare import arguments, command, metrics, proposals
 from engine.bench.compare.request import BadRequest, Request
+from engine.bench.compare.results import beside_its_report
 from engine.bench.studies import experiments
 from engine.bench.studies.experiments import recorded, report
 from engine.bench.studies.experiments.arms import EXPERIMENTS, TRIALS, Experiment
@@ -55,8 +56,10 @@ def main(argv: list[str] | None = None) -> int:
         parser.error("--json OUT is needed, and --proposals FILE for experiments with the rehearsal")
     if not args.json.parent.is_dir():
         parser.error(f"cannot write {args.json}: name a file in a folder that exists")
-    if args.json.suffix == ".md":
-        parser.error(f"the report would overwrite the results in {args.json}; name {args.json.with_suffix('.json')}")
+    try:
+        beside_its_report(args.json)
+    except BadRequest as e:
+        parser.error(str(e))
     try:
         return _run(args, problems, chosen, model)
     except SessionRefused as e:
