@@ -8,17 +8,17 @@ from typing import Annotated, Literal
 from pydantic import Field, field_validator
 
 from engine.llm.replies import MOST_TEXT, Form, PrecisionClass, Text
+from engine.strategies.two_stage.expressions import LARGEST
 from engine.strategies.two_stage.expressions import MOST_TEXT as MOST_EXPRESSION
 
 MOST_PARAMETERS = 10
 MOST_VALUES = 16
 MOST_INEQUALITIES = 16
 MOST_STARTS = 6
-LARGEST = 10**15  # magnitude of a value, as in an inequality
 VALUE = "of at most 15 digits or 40 letters"
 _DIGITS = re.compile(r"[0-9]{1,15}")
 Word = Annotated[Text, Field(max_length=40, pattern=r"^[A-Za-z0-9_(). ]*$")]
-Whole = Annotated[int, Field(ge=-LARGEST, le=LARGEST)]
+Whole = Annotated[int, Field(ge=int(-LARGEST), le=int(LARGEST))]
 Setting_ = Whole | Word
 Name = Annotated[Text, Field(min_length=1, max_length=32, pattern=r"^[A-Za-z_][A-Za-z0-9_]*$")]
 Formula = Annotated[Text, Field(max_length=MOST_EXPRESSION)]
