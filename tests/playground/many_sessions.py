@@ -20,6 +20,7 @@ import argparse
 import json
 import os
 import re
+import shutil
 import sys
 import tempfile
 import threading
@@ -40,6 +41,8 @@ CROWDED = 1.2  # on a GPU: the whole may take this many times the GPU's seconds 
 SAME = 0.015  # and a program's time may differ by this from its time alone
 # A use of a GPU's lane in the engine's log; the processes that only open the GPU have a place of another name.
 USED = rf"(?<!{LOADING})gpu\d+ used by (\S+) for ([\d.]+) s until ([\d.]+)"
+OPENED = rf"{LOADING}gpu\d+ used by (\S+) for ([\d.]+) s until ([\d.]+)"
+BUILDS = "entries", "shared"  # of a build cache
 WARMED = 4  # sessions on a GPU that are not counted
 WARM_S = 90.0  # for the workers of an engine with a GPU to import torch and quack, at most
 QUIET, QUIET_S = 0.3, 2.0  # an engine whose processes use less than so many cores for so long is warm
@@ -121,10 +124,13 @@ class Play:
         self.sampler.start()
         return self
 
-    def fresh_engine(self, cache: str) -> None:
-        """An engine that knows nothing: on a GPU, with builds and a memory of its own. Returns when it serves."""
+    def fresh_engine(self, cache: str, builds: str = "") -> None:
+        """An engine that knows nothing: on a GPU, with a memory and builds of its own, or those of the cache `builds`.
+        Returns when it serves."""
         if self.device == "cuda":
             self.house.environ["UCUTLASS_CACHE"] = f"{self.folder}/{cache}"
+            for part in BUILDS if builds else ():
+                shutil.copytree(Path(self.folder, builds, part), Path(self.folder, cache, part))
         self.start_engine()
         while not self.house.get("/healthz")["engines"]:
             if self.engine.poll() is not None:
@@ -133,10 +139,10 @@ class Play:
         if self.device == "cuda":
             self.wait_until_warm()
 
-    def next_engine(self, cache: str) -> None:
+    def next_engine(self, cache: str, builds: str = "") -> None:
         """Another fresh engine in place of this one."""
         kill(self.engine)
-        self.fresh_engine(cache)
+        self.fresh_engine(cache, builds)
 
     def wait_until_warm(self) -> None:
         """Until what the engine prepared for the first sessions was imported."""
@@ -183,7 +189,11 @@ class Play:
     @property
     def lanes(self) -> list[tuple[float, float, str]]:
         """(from, to, session) of every use of a GPU's lane, from the engine's log."""
-        uses = re.findall(USED, self.engine_log)
+        return self.uses(USED)
+
+    def uses(self, pattern: str) -> list[tuple[float, float, str]]:
+        """(from, to, session) of every use of a place."""
+        uses = re.findall(pattern, self.engine_log)
         return [(float(until) - float(seconds), float(until), session) for session, seconds, until in uses]
 
     def ahead(self, session_id: str, began: float, ended: float) -> float:
@@ -248,7 +258,10 @@ def play(
             "most_bytes": max(resident for _, _, resident in app.sampler.samples),
             "cpu_seconds": round(app.sampler.cpu_between(began, began + seconds), 1),
             "sessions": rows, "alone": [],
-            "lane": [(round(f - began, 3), round(t - began, 3), ids.index(i)) for f, t, i in app.lanes if i in ids],
+            **{
+                name: [(round(f - began, 3), round(t - began, 3), ids.index(i)) for f, t, i in uses if i in ids]
+                for name, uses in {"lane": app.lanes, "opens": app.uses(OPENED)}.items()
+            },
             "engine_log": [line for line in app.engine_log.splitlines() if " used by " not in line][-60:],
         }  # fmt: skip
         write(result)
@@ -260,9 +273,10 @@ def play(
 
 def one_by_one(app: Play, sessions: int) -> Iterator[dict]:
     """The same sessions again, each with the machine to itself, by an engine that knows nothing of the others: what one
-    teaches is forgotten, because sessions that start together do not learn from each other."""
+    teaches is forgotten, because sessions that start together do not learn from each other. It finds their
+    builds, which take a CPU's time and none of the GPU's."""
     if sessions:
-        app.next_engine("alone")
+        app.next_engine("alone", builds="crowd" if app.device == "cuda" else "")
     for number in range(sessions):
         for taught in Path(app.folder, "alone", "memory").glob("*.jsonl"):
             taught.unlink()
