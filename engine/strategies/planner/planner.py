@@ -189,7 +189,22 @@ class Planner:
         the session's inputs, or its results were wrong, as they would be in every configuration."""
         own = [t for t in state.trials if self.programs.lookup(t.cls, t.text)[1] is structure]
         tripped = structure.base.guard and any(t.tripped for t in own)
-        return tripped or self._wrong(own) or self._spent(structure, state)
+        return tripped or self._wrong(own) or self._coarse(structure, state) or self._spent(structure, state)
+
+    def _coarse(self, structure: Structure, state: State) -> bool:
+        """Return True if storing intermediates in half precision is what makes a region's results wrong: two structures
+        that do were, and none was right."""
+        line = next((x for x in self.all if any(s is structure for s in x.structures)), None)
+        if not structure.narrow or line is None:
+            return False
+        wrong: set[str] = set()
+        for t in state.of(line.cls):
+            owner, other, _ = self.programs.lookup(t.cls, t.text)
+            if owner is line and other.narrow:
+                if t.ms is not None:
+                    return False
+                wrong |= {other.key} if t.code == WRONG_RESULT else set()
+        return len(wrong) > 1
 
     def _wrong(self, trials: list[Finished]) -> bool:
         """Return True if the results of a structure's trials say that it is wrong itself: a device that predicts checks

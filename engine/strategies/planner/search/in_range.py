@@ -141,4 +141,5 @@ def in_range(s: Structure, ranges: Mapping[str, tuple[float, float]], hw: Hardwa
     may = scalable(s.base)
     by = powers({name: ends for name, ends in ranges.items() if name in may})
     checked = check(to_text(scaled(s.base, by))) if by else None
-    return opened(checked.program, s.words + SCALED, hw, []) if checked is not None and checked.ok else None
+    new = opened(checked.program, s.words + SCALED, hw, []) if checked is not None and checked.ok else None
+    return new and replace(new, narrow=s.narrow)

@@ -39,7 +39,7 @@ SCALED = ", scaled by powers of two into f16's range"
 class Structure:
     """One structure in one class. `base`: checked, with the configuration of `main` auto and the model's best for the
     other products; `ranked`: configurations of `main`, best first; `ms`: expected with everything auto; `rows`: images
-    are read in PyTorch's layout."""
+    are read in PyTorch's layout; `narrow`: intermediates are stored in half precision."""
 
     words: str
     base: Program
@@ -48,6 +48,7 @@ class Structure:
     ms: float
     main: str = ""
     rows: bool = False
+    narrow: bool = False
     ranked: list[Ranked] = field(default_factory=list)
 
     @cached_property
@@ -108,7 +109,7 @@ def structures(lowered: Lowered, cls: str, hw: Hardware, reasons: list[str]) -> 
         structure = opened(checked.program, str(choice), hw, reasons)
         if structure is not None:
             accepted.add(choice)
-            structure.rows = choice.rows
+            structure.rows, structure.narrow = choice.rows, choice.narrow
             by_text[text] = structure
     return _best(list(by_text.values()))
 
@@ -149,7 +150,8 @@ def on_cpp(s: Structure, hw: Hardware) -> Structure | None:
         for x in s.base.stages
     )
     checked = check(to_text(replace(s.base, stages=stages))) if stages != s.base.stages else None
-    return opened(checked.program, s.words + BY_CPP, hw, []) if checked is not None and checked.ok else None
+    new = opened(checked.program, s.words + BY_CPP, hw, []) if checked is not None and checked.ok else None
+    return new and replace(new, narrow=s.narrow)
 
 
 def expected(resolved: Program, hw: Hardware) -> float:
