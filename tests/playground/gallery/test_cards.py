@@ -89,6 +89,14 @@ def one_kernel_evolves(view: View) -> bool:
     return rehearsed(view, "cutegen") and bool(mended) and late and any(f["base_ms"] > f["best_ms"] for f in started)
 
 
+def transposed_in_one(view: View) -> bool:
+    blobs = recording.read(recordings.FOLDER / "conv_transpose2d_mish_hardtanh.jsonl").blobs
+    best = blobs[view.trials[view.fastest["tf32"]].program]
+    measured = [t.judged for t in view.trials.values()]
+    fast = all(j.kind == "measured" and j.speedup > 3 for j in measured) and view.headline is not None
+    return fast and all(name in best for name in ("conv_transpose2d", "mish", "clamp"))
+
+
 def halves_in_place(view: View) -> bool:
     log = recording.read(recordings.FOLDER / "silu_and_mul.jsonl")
     (text,) = (b for b in log.blobs.values() if b.startswith("program "))
@@ -114,9 +122,9 @@ TRUE_OF = {
     "kernels_by_hand.jsonl": hand_written, "linear_div_gelu.jsonl": both_rules, "matmul_square.jsonl": pytorch_wins,
     "agent_residual.jsonl": each_faster, "agent_scores.jsonl": two_wrong, "mlp_gelu.jsonl": one_class_ahead,
     "rehearsed_two_stage.jsonl": template_then_search, "rehearsed_mucutlass.jsonl": wrong_then_triage,
-    "silu_and_mul.jsonl": halves_in_place, "linear_gelu_fp8.jsonl": eight_bits_fastest,
-    "guarded_product.jsonl": guarded_is_fastest, "rehearsed_optiml.jsonl": tree_with_rejections,
-    "rehearsed_cutegen.jsonl": one_kernel_evolves,
+    "conv_transpose2d_mish_hardtanh.jsonl": transposed_in_one, "silu_and_mul.jsonl": halves_in_place,
+    "linear_gelu_fp8.jsonl": eight_bits_fastest, "guarded_product.jsonl": guarded_is_fastest,
+    "rehearsed_optiml.jsonl": tree_with_rejections, "rehearsed_cutegen.jsonl": one_kernel_evolves,
 }  # fmt: skip
 
 
