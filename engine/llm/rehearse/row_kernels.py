@@ -30,7 +30,8 @@ HEAD = """\
 
 constexpr int THREADS = {{row_threads}}, ROWS = {{block_rows}}, VECTOR = {{vector}}, UNROLL = {{unroll}};
 constexpr int PIECES = {pieces}, WARPS = (THREADS + 31) / 32;
-constexpr bool STREAM = {{stream}} != 0, HOLD = {hold} != 0;
+constexpr bool STREAM = {{stream}} != 0, SMALL = {small} != 0, HOLD = {hold} != 0;
+constexpr int64_t FEW = 1 << 20;  // elements that are read in a few microseconds
 
 struct Arguments {{
   const void* in[8];
@@ -51,9 +52,9 @@ __device__ __forceinline__ void narrow(float x, __half& y) {{ y = __float2half_r
 __device__ __forceinline__ void narrow(float x, __nv_bfloat16& y) {{ y = __float2bfloat16_rn(x); }}
 
 // Data that one kernel reads and writes once need no place in a cache.
-template <typename P>
+template <bool PASS, typename P>
 __device__ __forceinline__ P loaded(const P* from) {{
-  if constexpr (STREAM && sizeof(P) % sizeof(uint4) == 0) {{
+  if constexpr (PASS && sizeof(P) % sizeof(uint4) == 0) {{
     P p;
 #pragma unroll
     for (int i = 0; i < (int)(sizeof(P) / sizeof(uint4)); ++i) ((uint4*)&p)[i] = __ldcs((const uint4*)from + i);
@@ -98,8 +99,8 @@ __device__ __forceinline__ float across(float v, float* part, int lane) {{
   return v;
 }}
 
-// WHOLE: the UNROLL vectors of its threads are the whole row, so each is read once.
-template <typename T, int V, bool WHOLE>
+// WHOLE: the UNROLL vectors of its threads are the whole row, so each is read once. PASS: loads pass the caches by.
+template <typename T, int V, bool WHOLE, bool PASS>
 __global__ void __launch_bounds__(THREADS * ROWS) rows_kernel(Arguments a) {{
 """
 TAIL = """\
@@ -120,11 +121,13 @@ cudaError_t launch(const Tensor* in, const Tensor* out, int inputs, int outputs,
   const unsigned once = THREADS * vector * UNROLL, blocks = (a.rows + ROWS - 1) / ROWS, deep = blocks / 65536 + 1;
   const dim3 grid(PIECES ? PIECES : (a.width + once - 1) / once, (blocks + deep - 1) / deep, deep);
   if (vector == VECTOR && HOLD && a.width <= once) {{
-    rows_kernel<T, VECTOR, true><<<grid, THREADS * ROWS, 0, stream>>>(a);
+    rows_kernel<T, VECTOR, true, STREAM><<<grid, THREADS * ROWS, 0, stream>>>(a);
+  }} else if (vector == VECTOR && SMALL && rows * width <= FEW) {{
+    rows_kernel<T, VECTOR, false, true><<<grid, THREADS * ROWS, 0, stream>>>(a);
   }} else if (vector == VECTOR) {{
-    rows_kernel<T, VECTOR, false><<<grid, THREADS * ROWS, 0, stream>>>(a);
+    rows_kernel<T, VECTOR, false, STREAM><<<grid, THREADS * ROWS, 0, stream>>>(a);
   }} else {{
-    rows_kernel<T, 1, false><<<grid, THREADS * ROWS, 0, stream>>>(a);
+    rows_kernel<T, 1, false, STREAM><<<grid, THREADS * ROWS, 0, stream>>>(a);
   }}
   return cudaGetLastError();
 }}
@@ -146,7 +149,11 @@ def row_kernel(rows: Rows, classes: tuple[str, ...]) -> dict[str, Any]:
 def template_of(rows: Rows, title: str) -> dict[str, Any]:
     """The template's text, parameters, inequalities and resources, as in engine.strategies.two_stage.forms."""
     reduces = rows.levels > 0
-    own = {"pieces": 1, "hold": "{hold}"} if reduces else {"pieces": "{pieces}", "hold": 0}
+    own = (
+        {"pieces": 1, "small": 0, "hold": "{hold}"}
+        if reduces
+        else {"pieces": "{pieces}", "small": "{small}", "hold": 0}
+    )
     head = HEAD.format(title=title.replace("{", "(").replace("}", ")"), **own)
     dispatch = "  return launch<float>(in, out, inputs, outputs, stream);"
     if rows.half:
@@ -181,6 +188,7 @@ def _space(rows: Rows, reduces: bool) -> dict[str, Any]:
     if reduces:
         parameters.append(("hold", (0, 1), int(whole > 0), "whether a row is read once and stays in registers"))
     else:
+        parameters.append(("small", (0, 1), 1, "whether the loads of a small call pass the caches by"))
         parameters.append(("pieces", PIECES, 0, "blocks that share a row; 0: as many as it has vectors for"))
     own = (
         (f"hold == 0 or row_threads * vector * unroll >= {width}", "other", "the registers of its threads hold a row")
@@ -353,7 +361,7 @@ def _loads(nodes: list[Node]) -> list[str]:
         kind = f"const Pack<{_type(n.dtype)}, V>*"
         start = f"({kind})((const {_type(n.dtype)}*)a.in[{number}]"
         if n.stride:
-            lines.append(f"        p_{n.name}[u] = loaded({start} + at * {parts} + width * {part} + j));")
+            lines.append(f"        p_{n.name}[u] = loaded<PASS>({start} + at * {parts} + width * {part} + j));")
         else:
             lines.append(f"        p_{n.name}[u] = *{start} + j);")
     return [*lines, "      }", "    }"]

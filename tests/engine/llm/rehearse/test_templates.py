@@ -38,13 +38,13 @@ class Model(torch.nn.Module):
 def get_inputs():
     return [torch.randn(5, 48)]
 """
-LAUNCH = re.compile(r"rows_kernel<(\w+, \w+, \w+)><<<grid, THREADS \* ROWS, 0, stream>>>\(a\);")
+LAUNCH = re.compile(r"rows_kernel<(\w+, \w+, \w+, \w+)><<<grid, THREADS \* ROWS, 0, stream>>>\(a\);")
 RUNTIME = """
-template <typename T, int V, bool W> void emulated(dim3 grid, int threads, cudaStream_t stream, Arguments& a) {
+template <typename T, int V, bool W, bool P> void emulated(dim3 grid, int threads, cudaStream_t stream, Arguments& a) {
   void* arguments[] = {&a};
   cudaLaunchConfig_t c = {};
   c.gridDim = grid; c.blockDim = dim3(threads); c.stream = stream;
-  cudaLaunchKernelExC(&c, reinterpret_cast<void const*>(&uc_cpu::Entry<&rows_kernel<T, V, W>>::call), arguments);
+  cudaLaunchKernelExC(&c, reinterpret_cast<void const*>(&uc_cpu::Entry<&rows_kernel<T, V, W, P>>::call), arguments);
 }
 
 template <typename T>
