@@ -46,7 +46,9 @@ def default_ahead(size: int, crowded: bool = False) -> int:
     physical ones, more builds would then slow down the lane, and get little done (on a virtual machine of 16 cores that
     are worth 9, what used the lane took 1.2 times as long)."""
     most, cores = size - size // 3, worth()
-    return max(1, min(most, max(size // 4, cores - QUIET)) if crowded and cores is not None else most)
+    if crowded and cores is not None:
+        most = min(most, max(cores - QUIET, min(size // 4, cores // 2)))
+    return max(1, most)
 
 
 class Job:

@@ -200,7 +200,15 @@ def test_a_machine_builds_with_what_timing_leaves_of_it(cores, gigabytes, size, 
 
 @pytest.mark.parametrize(
     ("size", "worth", "crowded", "ahead"),
-    [(12, None, True, 8), (12, 16, True, 8), (12, 9, True, 5), (12, 4, True, 3), (12, 9, False, 8), (1, None, True, 1)],
+    [
+        (12, None, True, 8),
+        (12, 16, True, 8),
+        (12, 9, True, 5),
+        (12, 4, True, 2),
+        (28, 5, True, 2),
+        (12, 9, False, 8),
+        (1, None, True, 1),
+    ],
 )
 def test_builds_that_nobody_waits_for_leave_whole_cores_to_a_crowd(size, worth, crowded, ahead, monkeypatch):
     monkeypatch.setattr(pools, "worth", lambda: worth)
