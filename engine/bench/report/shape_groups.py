@@ -29,8 +29,9 @@ NONE = "–"
 
 
 def committed() -> Path | None:
-    """The newest committed results."""
-    return max(RESULTS.glob("shape-groups-*.json"), key=lambda p: p.stem[-10:], default=None)
+    """The newest committed results, parts left out."""
+    whole = (p for p in RESULTS.glob("shape-groups-*.json") if "-part-" not in p.stem)
+    return max(whole, key=lambda p: p.stem[-10:], default=None)
 
 
 def page(results: dict[str, Any], name: str) -> dict[str, Any]:
