@@ -248,13 +248,6 @@ def test_of_a_module_of_many_parts_the_part_is_named_too():
     assert e.reason.startswith("`nn.MultiheadAttention` (line 1, its aten.logcumsumexp) is not covered yet")
 
 
-def test_an_operand_that_repeats_over_part_of_the_rows_is_refused():
-    g = Builder()
-    y = g.op("linear", [g.input("x", (4, 16, 32)), g.parameter("w", (48, 32))], (4, 16, 48))
-    e = refusal(g.graph(g.op("add", [y, g.parameter("position", (16, 48))], (4, 16, 48), alpha=1)))
-    assert e.line == 2 and "part of the rows" in e.reason
-
-
 def test_a_rounding_division_is_refused_with_its_argument():
     assert "rounding_mode='floor'" in refusal(linear([("div", {"other": 2, "rounding_mode": "floor"})])).reason
 

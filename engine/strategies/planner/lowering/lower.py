@@ -56,6 +56,7 @@ from engine.strategies.planner.lowering.rules.nonproduct import (
 )
 from engine.strategies.planner.lowering.rules.products import PRODUCTS, product
 from engine.strategies.planner.lowering.rules.recurrent import STAGE, layered, layers, recurrent
+from engine.strategies.planner.lowering.rules.row_splits import roomy
 from engine.strategies.planner.lowering.rules.scans import SCANS, scan, turned, turning
 from engine.strategies.planner.lowering.rules.slices import slices
 from engine.strategies.planner.lowering.rules.views import VIEWS, view
@@ -236,6 +237,7 @@ def _refuse_expanded(walk: LoweringContext) -> None:
 def _pointwise(walk: LoweringContext) -> Value:
     op, shape = walk.op, walk.out().shape
     values = [walk.store(v) if isinstance(v, Result) and deep(v.expr) else v for v in walk.arguments()]
+    values = roomy(walk, values, shape)
     target = walk.target(values, shape)
     terms = [walk.term(v, target) for v in values]
     draft = walk.drafts[target.stage]
