@@ -191,7 +191,7 @@ class Map(StageBase):
 @dataclass(frozen=True)
 class Concat(StageBase):
     """y = epilogue at each element of the operands, one after another along the axis `over`. All have one type, and
-    one size along every other axis; each has a layout of its own."""
+    one size along every other axis, or one element there, which is repeated; each has a layout of its own."""
 
     name: str
     parts: tuple[Operand, ...]

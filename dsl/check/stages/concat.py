@@ -58,10 +58,12 @@ def _over(ctx: Context, node: StageNode, clauses: Clauses, t: TensorType | None)
 def _joined(ctx: Context, operands: list[Typed], at: int) -> TensorType | None:
     """The type of the result; None, with the error reported, if an operand does not fit the first one."""
     (o, first), *rest = operands
-    size = first.shape[at]
+    shape, layout = list(first.shape), first.layout
     for other, t in rest:
-        alike = len(t.shape) == len(first.shape)
-        alike = alike and all(i == at or a == b for i, (a, b) in enumerate(zip(first.shape, t.shape, strict=True)))
+        alike = len(t.shape) == len(shape)
+        alike = alike and all(
+            i == at or a == b or 1 in (a, b) for i, (a, b) in enumerate(zip(shape, t.shape, strict=True))
+        )
         if not alike:
             message = f"{o.name} is {shape_text(first.shape)} and {other.name} {shape_text(t.shape)}"
             ctx.error("E105", f"{message}; they differ along that axis alone", other.span)
@@ -70,8 +72,10 @@ def _joined(ctx: Context, operands: list[Typed], at: int) -> TensorType | None:
             message = f"{o.name} is {first.dtype.value} and {other.name} is {t.dtype.value}; all are of one type"
             ctx.error("E107", message, other.span, transform_first(other.name, ("to", first.dtype.value)))
             return None
-        size += t.shape[at]
-    return TensorType(first.dtype, (*first.shape[:at], size, *first.shape[at + 1 :]), first.layout)
+        wider = any(i != at and a < b for i, (a, b) in enumerate(zip(shape, t.shape, strict=True)))
+        layout = t.layout if wider else layout
+        shape = [a + b if i == at else max(a, b) for i, (a, b) in enumerate(zip(shape, t.shape, strict=True))]
+    return TensorType(first.dtype, tuple(shape), layout)
 
 
 __all__ = ["CONCAT_CLAUSES", "MOST", "concat"]

@@ -32,9 +32,9 @@ def plan(program: Program, stage: Concat) -> StagePlan:
         imports |= frozenset().union(*(f.imports for _, f, _ in outputs))
         reads = [o.name, *(r.tensor for r in readings.values()), *(name for name, _, _ in results)]
         refuse_types(stage, types, reads)
-        walk = Walk(
-            own, x.shape, stage.type.memory_order, Reading(o.name, x.dtype, x.strides), tuple(outputs), readings
-        )
+        extents = tuple(x.shape[at] if i == at else n for i, n in enumerate(stage.type.shape))
+        repeated = tuple(0 if n != m else s for n, m, s in zip(x.shape, extents, x.strides, strict=True))
+        walk = Walk(own, extents, stage.type.memory_order, Reading(o.name, x.dtype, repeated), tuple(outputs), readings)
         walk = replace(walk, flag=FLAG, stored=stored) if stored else walk
         note = add_kernel(text, walk)
         kernels.append((f"{own}_kernel", walk_tensors(walk), blocks_of(walk)))

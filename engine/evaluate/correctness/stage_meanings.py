@@ -47,8 +47,7 @@ def compute(
     if isinstance(stage, Conv):
         return _conv(stage, env, exact, rounds), None
     if isinstance(stage, Concat):
-        parts = [element(env[o.name]) for o in stage.parts]
-        return torch.cat(parts, single_axes(parts[0].dim())[stage.over]), None
+        return _joined(stage, [element(env[o.name]) for o in stage.parts]), None
     if isinstance(stage, Attention):
         return _attention(stage, env, exact), None
     x = element(env[stage.x.name])
@@ -234,6 +233,13 @@ def _scan(stage: Scan, x: torch.Tensor) -> torch.Tensor:
     (dim,) = positions(stage.over, stage, x.dim())
     running = torch.cumsum if stage.op == "sum" else torch.cumprod
     return running(x.flip(dim), dim).flip(dim) if stage.reverse else running(x, dim)
+
+
+def _joined(stage: Concat, parts: list[torch.Tensor]) -> torch.Tensor:
+    """Parts with one element along an axis repeat it."""
+    at = single_axes(parts[0].dim())[stage.over]
+    whole = [max(sizes) for sizes in zip(*(p.shape for p in parts), strict=True)]
+    return torch.cat([p.expand(*whole[:at], p.shape[at], *whole[at + 1 :]) for p in parts], at)
 
 
 def _scaled_rows(x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:

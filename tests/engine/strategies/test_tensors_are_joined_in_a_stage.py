@@ -14,6 +14,7 @@ from dsl.printer import to_text
 from engine.strategies.planner.lowering.program_graph import graph_of
 from engine.strategies.planner.regions.partition import partition
 from tests.engine.strategies.functions import assert_means, traced
+from tests.engine.strategies.test_written_norms import program
 
 F = nn.functional
 
@@ -81,12 +82,28 @@ def test_what_no_stage_joins_stays_pytorch():
 
 
 @pytest.mark.parametrize("shape", [(1, 1, 16), (16,)])
-def test_one_row_that_is_expanded_over_a_batch_is_joined_by_pytorch(shape):
-    """The token of a class before an image's: a program would read more of it than there is."""
-    row = torch.randn(shape)
-    graph = traced(lambda x, row: torch.cat([row.expand(2, 1, -1), x], 1).relu(), torch.randn(2, 8, 16), row)
-    cut = partition(graph)
-    assert {u.op for u in cut.uncovered} >= {"cat"} and [region.outputs for region in cut.regions] == [("relu",)]
+def test_one_row_that_is_expanded_over_a_batch_is_repeated_by_the_stage(shape):
+    """The token of a class before an image's, and the positions that are added to both."""
+    row, x, positions = torch.randn(shape), torch.randn(2, 8, 16), torch.randn(9, 16)
+
+    def function(row, x, positions):
+        return (torch.cat([row.expand(2, 1, -1), x], 1) + positions).relu()
+
+    pipeline, (result,) = program(traced(function, row, x, positions), "f16", row.double(), x.double(), positions)
+    (stage,) = pipeline.stages
+    assert isinstance(stage, Concat)
+    torch.testing.assert_close(result.reshape(2, 9, 16), function(row, x, positions).double(), rtol=4e-3, atol=4e-3)
+
+
+def test_what_is_expanded_in_every_part_is_joined_by_pytorch():
+    graph = traced(lambda x, y: torch.cat([x.expand(4, 2, 16), y.expand(4, 3, 16)], 1).relu(),
+                   torch.randn(1, 2, 16), torch.randn(1, 3, 16))  # fmt: skip
+    assert {u.op for u in partition(graph).uncovered} >= {"cat"}
+
+
+def test_a_pasted_program_of_a_part_that_is_repeated_is_priced_as_an_expanded_one():
+    text = "program p(x: f16[1, 8], y: f16[4, 24]) -> f16[4, 32] {\n  z = concat(x, y) { over n }\n  return z\n}"
+    assert [op.op for op in graph_of(check(text).program).ops] == ["expand", "cat"]
 
 
 def test_a_pasted_program_is_priced_as_pytorchs_cat():

@@ -19,6 +19,7 @@ def plan_concat(program: Program, stage: Concat, types: dict[str, TensorType]) -
     values = []
     for number, o in enumerate(stage.parts):
         kind = types[o.name]
+        extents = tuple(kind.shape[at] if i == at else n for i, n in enumerate(stage.type.shape))
         reader, results, outputs = Reader(axes, types, rank), [], []
         builder.tensor("x", o.name)
         for pointer, name, expr, t, clause in (
@@ -35,10 +36,10 @@ def plan_concat(program: Program, stage: Concat, types: dict[str, TensorType]) -
             results.append(Result(pointer, own, kind.dtype is t.dtype and own.plain))
             written = replace(access(pointer, t), first=begin)
             outputs.append(
-                replace(written, strides=tuple(s if n > 1 else 0 for s, n in zip(t.strides, kind.shape, strict=True)))
+                replace(written, strides=tuple(s if n > 1 else 0 for s, n in zip(t.strides, extents, strict=True)))
             )
         builder.reads(reader)
-        space = Space(kind.shape, ("",) * rank, (access("x", kind), *outputs, *reader.accesses()))
+        space = Space(extents, ("",) * rank, (access("x", kind), *outputs, *reader.accesses()))
         elementwise(builder, space, results)
         values += [r.value for r in results]
         first += kind.shape[at]

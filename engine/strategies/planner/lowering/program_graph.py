@@ -150,9 +150,22 @@ class _Builder:
     def _concat(self, stage: Concat) -> str:
         types = [self.program.type_of(o.name) for o in stage.parts]
         at = single_axes(len(types[0].shape))[stage.over]
-        shape = (*types[0].shape[:at], sum(t.shape[at] for t in types), *types[0].shape[at + 1 :])
-        names = [o.name for o in stage.parts]
+        whole = [max(sizes) for sizes in zip(*(t.shape for t in types), strict=True)]
+        shape = (*whole[:at], sum(t.shape[at] for t in types), *whole[at + 1 :])
+        names = [
+            self._repeated(o.name, (*whole[:at], t.shape[at], *whole[at + 1 :]))
+            for o, t in zip(stage.parts, types, strict=True)
+        ]
         return self.expressions.emit("cat", names, TensorType(types[0].dtype, shape), {"dim": at}, fresh=True)
+
+    def _repeated(self, name: str, shape: tuple[int, ...]) -> str:
+        """A tensor with one element along some axes, expanded along them."""
+        t = self.program.type_of(name)
+        if t.shape == shape:
+            return name
+        return self.expressions.emit(
+            "expand", [name], TensorType(t.dtype, shape), {"size": list(shape), "implicit": False}
+        )
 
     def _attention(self, stage: Attention) -> str:
         """PyTorch's own attention, on views of the operands."""

@@ -89,6 +89,17 @@ CASES = {
     ),
     "pad": one("x: f32[10, 13]", "f16[12, 16]", "y = transform(x) { pad 12x16  to f16 }"),
     "crop": one("x: f32[10, 16]", "f32[8, 13]", "y = transform(x) { crop 8x13 }"),
+    "concat_repeats_one_element": one(
+        "a: f16[1, 1, 64], x: f16[4, 5, 64], p: f16[6, 64]", "f16[4, 6, 64]",
+        "y = concat(a, x) { over c  epilogue acc + p[c, w] }",
+    ),
+    "concat_repeats_a_row": one(
+        "x: f32[6, 1, 7], t: f32[1, 5, 7]", "f32[6, 6, 7]", "y = concat(t, x) { over c  epilogue acc * 2.0 }"
+    ),
+    "softmax_scaled_by_a_part_of_its_rows": one(
+        "x: f16[3, 5, 256], s: f16[5], q: f16[3, 256]", "f16[3, 5, 256]",
+        "y = normalize(x) { op softmax  over w  epilogue acc * s[c] + q[b, w] }",
+    ),
     "interleave": one(
         "a: f32[3, 10, 24], b: f32[3, 10, 24]", "f16[3, 20, 24]", "y = transform(a, b) { interleave  to f16 }"
     ),

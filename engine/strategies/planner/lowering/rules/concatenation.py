@@ -36,9 +36,22 @@ def concatenation(walk: LoweringContext) -> Value:
             raise walk.copied(value)
         leaf = walk.leaf(value)
         shape = (*sizes[0][: sizes[1]], tensor.shape[axis], *sizes[0][sizes[1] + 1 :])
-        parts.append(walk.see(leaf, shape))
+        parts.append(walk.see(leaf, _repeated(leaf.shape, shape, sizes[1]) or shape))
+    whole = [max(part.shape[i] for part in parts) for i in range(len(sizes[0]))]
+    if any(i != sizes[1] and a != b for i, (a, b) in enumerate(zip(whole, sizes[0], strict=True))):
+        raise walk.refuse("of tensors that are all expanded is not covered yet")
     draft = Concatenation(sizes[0], out.dtype, parts=tuple(parts), over=names[sizes[1]])
     return walk.add(draft, out.shape)
+
+
+def _repeated(own: tuple[int, ...], shape: tuple[int, ...], axis: int) -> tuple[int, ...] | None:
+    """The sizes of an expanded tensor, seen with one element along the axes that it repeats; None if it repeats none,
+    or its own axis."""
+    if prod(own) == prod(shape) or len(own) > len(shape):
+        return None
+    padded = (1,) * (len(shape) - len(own)) + own
+    fits = padded[axis] == shape[axis] and all(a in (1, b) for a, b in zip(padded, shape, strict=True))
+    return padded if fits else None
 
 
 def _sizes(shape: tuple[int, ...], axis: int) -> tuple[tuple[int, ...], int]:

@@ -23,6 +23,20 @@ def test_map_reads_vectors_rows_columns_and_scalars(tmp_path):
     )
 
 
+def test_concat_repeats_what_has_one_element_along_an_axis(tmp_path):
+    agree(
+        """program p(t: f16[1, 1, 64], x: f16[4, 5, 64], p: f16[6, 64], a: f32[1, 24, 1, 7], b: f32[2, 8, 5, 7]) ->
+            (f16[4, 6, 64], f16[4, 6, 64], f32[2, 32, 5, 7]) {
+          y = concat(t, x) { over c  epilogue acc + p[c, w] }
+          z = concat(x, t) { over c  epilogue relu(acc) }
+          l = transform(b) { layout nhwc }
+          w = concat(a, l) { over c  store nchw }
+          return y, z, w
+        }""",
+        tmp_path,
+    )
+
+
 def test_bytes_are_whole_numbers(tmp_path):
     agree(
         """program p(m: i8[20, 64], x: f16[20, 64], v: i8[64], odd: f32[7, 13], o: i8[7, 13], t: i8[40, 6],
