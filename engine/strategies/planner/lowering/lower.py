@@ -59,7 +59,7 @@ from engine.strategies.planner.lowering.rules.recurrent import STAGE, layered, l
 from engine.strategies.planner.lowering.rules.row_splits import roomy
 from engine.strategies.planner.lowering.rules.scans import SCANS, scan, turned, turning
 from engine.strategies.planner.lowering.rules.slices import slices
-from engine.strategies.planner.lowering.rules.views import VIEWS, view
+from engine.strategies.planner.lowering.rules.views import VIEWS, still, view
 from engine.strategies.planner.lowering.rules.written_norms import recognised
 from engine.strategies.planner.refusals import blamed, refuse
 from engine.words import class_name
@@ -208,7 +208,7 @@ def _rule(op: Op) -> Callable[[LoweringContext], Value] | None:
     )  # fmt: skip
     if op.op in ("max", "min") and len(op.inputs) == 2:  # of two tensors, element by element
         return _pointwise
-    return next((rule for names, rule in rules if op.op in names), None)
+    return view if still(op) else next((rule for names, rule in rules if op.op in names), None)
 
 
 def has_rule(op: Op, graph: OpGraph) -> bool:

@@ -39,7 +39,7 @@ from engine.strategies.planner.lowering.rules.composites import COMPOSITES
 from engine.strategies.planner.lowering.rules.nonproduct import CONVOLUTIONS, NORMALIZATIONS, POOLS, REDUCTIONS
 from engine.strategies.planner.lowering.rules.products import PRODUCTS
 from engine.strategies.planner.lowering.rules.recurrent import NETWORKS, layers, refusals
-from engine.strategies.planner.lowering.rules.views import SWAPS, VIEWS
+from engine.strategies.planner.lowering.rules.views import SWAPS, VIEWS, still
 from engine.strategies.planner.refusals import refuse
 from sol.graph import SLICES, Op, OpGraph
 
@@ -178,7 +178,7 @@ def _second_names(graph: OpGraph, lowered: Lowered) -> dict[str, tuple[str, str]
 
 def _is_view(graph: OpGraph, tensor: str) -> bool:
     op = graph.producer.get(tensor)
-    return op is not None and op.op in (*VIEWS, *IDENTITIES)
+    return op is not None and (op.op in (*VIEWS, *IDENTITIES) or still(op))
 
 
 def _trailing_views(graph: OpGraph, tensor: str) -> list[Op]:

@@ -9,6 +9,16 @@ from sol.graph import Op
 SWAPS = ("transpose", "permute", "t", "mT", "numpy_T")
 VIEWS = (*SWAPS, "view", "reshape", "_unsafe_view", "unsqueeze", "squeeze", "flatten", "unflatten", "expand",
          "expand_as", "select")  # fmt: skip
+# How far an operation moves elements, by the attribute that says so, and by how much it moves none.
+AMOUNTS = {"pad": ("pad", 0), "constant_pad_nd": ("pad", 0), "roll": ("shifts", 0), "repeat": ("repeats", 1)}
+
+
+def still(op: Op) -> bool:
+    """Return True if an operation moves no element, though others of its kind do: windows are padded by nothing where
+    they fit, and rolled by nothing in every second layer."""
+    name, nothing = AMOUNTS.get(op.op, ("", 0))
+    amounts = op.attrs.get(name, 1 - nothing)
+    return all(a == nothing for a in (amounts if isinstance(amounts, list | tuple) else [amounts]))
 
 
 def view(walk: LoweringContext) -> Value:
@@ -42,4 +52,4 @@ def permutation(op: Op, rank: int) -> list[int]:
     return order
 
 
-__all__ = ["SWAPS", "VIEWS", "permutation", "view"]
+__all__ = ["SWAPS", "VIEWS", "permutation", "still", "view"]
