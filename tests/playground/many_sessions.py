@@ -254,7 +254,8 @@ def play(
         rows = [app.row(number, i) for number, i in enumerate(ids)]
         seconds = max((r["ended"] for r in rows if r["ended"]), default=time.time()) - began  # read twice a second only
         result = {
-            "seconds": round(seconds, 1), "kills": kills, "cores": os.cpu_count(),
+            "seconds": round(seconds, 1), "lane_s": round(sum(r["gpu_s"] for r in rows), 1), "kills": kills,
+            "cores": os.cpu_count(),
             "most_bytes": max(resident for _, _, resident in app.sampler.samples),
             "cpu_seconds": round(app.sampler.cpu_between(began, began + seconds), 1),
             "sessions": rows, "alone": [],
