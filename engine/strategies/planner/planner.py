@@ -194,8 +194,8 @@ class Planner:
     def _coarse(self, structure: Structure, state: State) -> bool:
         """Return True if storing intermediates in half precision is what makes a region's results wrong: two structures
         that do were, and none was right."""
-        line = next((x for x in self.all if any(s is structure for s in x.structures)), None)
-        if not structure.narrow or line is None:
+        line = structure.narrow and next((x for x in self.all if any(s is structure for s in x.structures)), None)
+        if not line:
             return False
         wrong: set[str] = set()
         for t in state.of(line.cls):
