@@ -14,7 +14,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from math import prod
 
-from dsl.ir import Acc, Call, Expr, Load, loads
+from dsl.ir import Call, Expr, Load, loads
 from engine.strategies.planner.lowering.drafts import (
     OVER_ELEMENTS,
     Draft,
@@ -29,7 +29,6 @@ from engine.strategies.planner.lowering.drafts import (
     Value,
     groups_of,
     image_names,
-    reference,
     stage_of,
 )
 from engine.strategies.planner.lowering.lowering_context import MAX_RANK, LoweringContext, key, unkey
@@ -155,15 +154,12 @@ def _renamed(e: Expr, axes: dict[str, tuple[str, ...]], wanted: dict[str, tuple[
 def _seen(walk: LoweringContext, x: Source, draft: Draft, shape: tuple[int, ...]) -> Source:
     """What the draft reads as `x`, seen as `shape`. A stage's result is viewed so, which moves no byte."""
     at = stage_of(x.of)
-    if at is None:
-        return replace(x, shape=shape)
-    view = walk.drafts[at]
+    view = None if at is None else walk.drafts[at]
     alone = not any(x.of in other.read() for other in walk.drafts if other is not draft)
     if isinstance(view, Rearrangement) and view.permute is None and alone:
         view.shape = shape
         return replace(x, shape=shape)
-    walk.drafts.append(Rearrangement(shape, view.dtype, [Acc()], x=Source(x.of, x.shape)))
-    return Source(reference(len(walk.drafts) - 1), shape)
+    return walk.see(Leaf.whole(x.of, x.shape), shape)
 
 
 __all__ = ["roomy"]
