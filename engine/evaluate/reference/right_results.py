@@ -17,7 +17,16 @@ from engine.evaluate.correctness.operands import parts_by_rows
 from engine.evaluate.correctness.row_slices import row_inputs, slices
 from engine.evaluate.correctness.tolerance import Comparing, Comparison, compare, compare_in_parts
 from engine.evaluate.reference.module_state import get, settle
-from engine.evaluate.reference.pytorch_classes import CLASSES, SUSPECT, UNUSED, as_class, strict, truncating, widening
+from engine.evaluate.reference.pytorch_classes import (
+    CLASSES,
+    HALF,
+    SUSPECT,
+    UNUSED,
+    as_class,
+    strict,
+    truncating,
+    widening,
+)  # fmt: skip
 from engine.trace.load import Bad
 
 F64_SECONDS = 3.0  # on a GPU: a reference that takes longer in f64 is computed in f32 after the first one
@@ -283,7 +292,7 @@ class RightResults:
         else:
             errors = [
                 compare_in_parts(o, w, pieces.get(w.shape[0], []) if w.dim() else [])
-                for o, w in zip(self.module.run(self.module.model, values, wide=False), wanted, strict=True)
+                for o, w in zip(self._returned(values), wanted, strict=True)
             ]
         worst = max((c.error for c in errors), default=0.0)
         return {
@@ -292,10 +301,17 @@ class RightResults:
             "unexpected": sum(c.unexpected for c in errors),
         }
 
+    def _returned(self, values: Values) -> list:
+        """The outputs of the module as it is called now, in half precision where it returns that: autocast leaves a
+        softmax or a norm in float32, while a program must store what the module's callers get."""
+        outputs = self.module.run(self.module.model, values, wide=False)
+        returned = [HALF.get(self.graph.tensors[name].dtype) for name in self.graph.outputs]
+        return [o.to(getattr(self.torch, half)) if half else o for o, half in zip(outputs, returned, strict=True)]
+
     def _compared_in_slices(self, values: Values, wanted: list, parts: list[slice]) -> list[Comparison]:
         each = [Comparing() for _ in wanted]
         for part in parts:
-            outputs = self.module.run(self.module.model, self._cut(values, part), wide=False)
+            outputs = self._returned(self._cut(values, part))
             for comparing, out, want in zip(each, outputs, wanted, strict=True):
                 comparing.add(out, want[part])
         return [c.result() for c in each]

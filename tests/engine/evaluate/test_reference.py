@@ -195,3 +195,19 @@ def get_inputs(): return [torch.randn(3136, 3136)]
         assert reference.compute("normal", 2).precision == "f32"
         assert reference.pytorch_error("normal", 2, "f32") is None
         assert reference.pytorch_error("normal", 2, "tf32").error > 1e-5
+
+
+def test_a_result_that_autocast_leaves_in_f32_is_compared_as_the_module_returns_it():
+    """On a GPU autocast computes a softmax in float32 and returns that. A program stores float16, as the module does:
+    beside an error of 6e-8 none could be right."""
+    from types import SimpleNamespace
+
+    from engine.evaluate.reference.right_results import RightResults
+
+    torch.manual_seed(2)
+    right = torch.softmax(torch.randn(64, 32).double(), -1)
+    process = SimpleNamespace(device="cpu", model=None, run=lambda model, values, wide: [right.float()])
+    process.graph, process.torch = linear(rows=64, k=512, n=32, bias=False, dtype="f16"), torch
+    module = RightResults(process)
+    module.results, module.values = lambda *_: ("f64", [right]), lambda *_: {}
+    assert 5e-5 < module.error("normal", 3, "f16", None, False)["error"] < 1e-3
