@@ -206,6 +206,8 @@ def main(argv: list[str] | None = None) -> int:
         "--again", type=Path, nargs="+", default=[], metavar="FILE",
         help="instead of the study's, the sessions of these recordings on this device, with --recordings DIR",
     )  # fmt: skip
+    parser.add_argument("--skill", type=float, default=SKILL, help="of the rehearsal: below 1 it makes mistakes")
+    parser.add_argument("--seed", type=int, default=SEED, help="of its mistakes")
     parser.add_argument("--json", type=Path, metavar="OUT", help="the rows, written as they come")
     args = parser.parse_args(argv)
     chosen = set(filter(None, args.only.split(",")))
@@ -213,6 +215,8 @@ def main(argv: list[str] | None = None) -> int:
         parser.error(f"{', '.join(sorted(unknown))} is neither an arm nor a problem of this study")
     if args.at_once < 1 or not 1 <= args.trials <= MAX_TRIALS:
         parser.error(f"--at-once is a whole number from 1, --trials one from 1 to {MAX_TRIALS}")
+    if not 0 <= args.skill <= 1:
+        parser.error(f"--skill {args.skill:g} is no share; write a number from 0 to 1")
     if args.json and not args.json.parent.is_dir():
         parser.error(f"cannot write {args.json}: name a file in a folder that exists")
     if args.again and not args.recordings:
@@ -228,12 +232,15 @@ def main(argv: list[str] | None = None) -> int:
         return 2
     results = bench.about(evaluator) | {
         "command": " ".join(["python -m engine.bench.studies.rehearsed", *(sys.argv[1:] if argv is None else argv)]),
-        "model": "rehearsed: rules wrote each reply", "skill": SKILL, "class": CLS, "trials": args.trials,
-        "at_once": args.at_once, "rows": [],
+        "model": "rehearsed: rules wrote each reply", "skill": args.skill, "seed": args.seed, "class": CLS,
+        "trials": args.trials, "at_once": args.at_once, "rows": [],
     }  # fmt: skip
     if args.recordings:
         args.recordings.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder, rehearsal(folder) as models:
+    with (
+        tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder,
+        rehearsal(folder, args.skill, args.seed) as models,
+    ):
         os.environ["UCUTLASS_CACHE"] = f"{folder}/builds"  # each program is built in this run
         with ThreadPoolExecutor(args.at_once) as pool:
             pairs = [] if args.again else itertools.product(arms, names)

@@ -15,6 +15,7 @@ MODELLED = ["--device", "modelled:h200"]
         ("rehearsed", [*MODELLED, "--at-once", "0"], "--at-once is a whole number from 1"),
         ("rehearsed", [*MODELLED, "--json", "/no/folder/x.json"], "name a file in a folder that exists"),
         ("rehearsed", ["--only", "nobody"], "nobody is neither an arm nor a problem of this study"),
+        ("rehearsed", [*MODELLED, "--skill", "1.5"], "--skill 1.5 is no share; write a number from 0 to 1"),
         ("shape_groups.__main__", [*MODELLED, "--skill", "2"], "--skill 2 is no share; write a number from 0 to 1"),
         ("shape_groups.__main__", [*MODELLED, "--skill", "nan"], "--skill nan is no share"),
         ("experiments.__main__", ["--only", "recorded", "--json", "/no/folder/x.json"], "in a folder that exists"),
