@@ -29,9 +29,9 @@ NONE = "–"
 
 
 def committed() -> Path | None:
-    """The newest committed results, parts left out."""
+    """The newest committed results, parts left out; of one date the last by name (`-later-` comes after a GPU's)."""
     whole = (p for p in RESULTS.glob("shape-groups-*.json") if "-part-" not in p.stem)
-    return max(whole, key=lambda p: p.stem[-10:], default=None)
+    return max(whole, key=lambda p: (p.stem[-10:], p.stem), default=None)
 
 
 def page(results: dict[str, Any], name: str) -> dict[str, Any]:
