@@ -11,6 +11,7 @@ from collections.abc import Collection, Sequence
 from typing import Any
 
 from engine.llm.rehearse.row_graph import HALVES, Node, Rows
+from engine.llm.rehearse.row_text import HEAD, HOLDING, ONE_PASS, TAIL
 from engine.strategies.two_stage.expressions import read
 
 ROW_THREADS = (8, 16, 32, 64, 128, 256, 512, 1024)
@@ -21,121 +22,6 @@ PIECES = (0, 1, 2, 4, 8, 16)  # 0: as many as a row has vectors for, so that eac
 # Beside the vectors in flight, which count twice (as loaded, and in f32): addresses and counters. nvcc's own counts for
 # sm_90a of three of these kernels, with 1, 2 and 4 vectors in flight, are 70 to 93% of this.
 BASE_REGISTERS = 32
-HEAD = """\
-// {title}
-// Row by row: {{row_threads}} threads a row, {{block_rows}} rows a block, vectors of {{vector}}, {{unroll}} in flight.
-#include <cuda_bf16.h>
-#include <cuda_fp16.h>
-#include <cmath>
-
-constexpr int THREADS = {{row_threads}}, ROWS = {{block_rows}}, VECTOR = {{vector}}, UNROLL = {{unroll}};
-constexpr int PIECES = {pieces}, WARPS = (THREADS + 31) / 32;
-constexpr bool STREAM = {{stream}} != 0, SMALL = {small} != 0, HOLD = {hold} != 0;
-constexpr int64_t FEW = 1 << 20;  // elements that are read in a few microseconds
-
-struct Arguments {{
-  const void* in[8];
-  void* out[4];
-  unsigned rows, width;
-}};
-
-template <typename T, int V>
-struct alignas(sizeof(T) * V) Pack {{
-  T v[V];
-}};
-
-__device__ __forceinline__ float wide(float x) {{ return x; }}
-__device__ __forceinline__ float wide(__half x) {{ return __half2float(x); }}
-__device__ __forceinline__ float wide(__nv_bfloat16 x) {{ return __bfloat162float(x); }}
-__device__ __forceinline__ void narrow(float x, float& y) {{ y = x; }}
-__device__ __forceinline__ void narrow(float x, __half& y) {{ y = __float2half_rn(x); }}
-__device__ __forceinline__ void narrow(float x, __nv_bfloat16& y) {{ y = __float2bfloat16_rn(x); }}
-
-// Data that one kernel reads and writes once need no place in a cache.
-template <bool PASS, typename P>
-__device__ __forceinline__ P loaded(const P* from) {{
-  if constexpr (PASS && sizeof(P) % sizeof(uint4) == 0) {{
-    P p;
-#pragma unroll
-    for (int i = 0; i < (int)(sizeof(P) / sizeof(uint4)); ++i) ((uint4*)&p)[i] = __ldcs((const uint4*)from + i);
-    return p;
-  }} else {{
-    return *from;
-  }}
-}}
-
-template <typename P>
-__device__ __forceinline__ void store(P* to, const P& p) {{
-  if constexpr (STREAM && sizeof(P) % sizeof(uint4) == 0) {{
-#pragma unroll
-    for (int i = 0; i < (int)(sizeof(P) / sizeof(uint4)); ++i) __stcs((uint4*)to + i, ((const uint4*)&p)[i]);
-  }} else {{
-    *to = p;
-  }}
-}}
-
-template <typename T>
-__device__ __forceinline__ float rounded(float x) {{
-  T y;
-  narrow(x, y);
-  return wide(y);
-}}
-
-template <bool MAX>
-__device__ __forceinline__ float joined(float a, float b) {{
-  return MAX ? (a > b || a != a ? a : b) : a + b;
-}}
-
-// The sum or the largest value over the threads of a row, in each of them. `part`: shared memory of this one alone.
-template <bool MAX>
-__device__ __forceinline__ float across(float v, float* part, int lane) {{
-  for (int m = (THREADS < 32 ? THREADS : 32) / 2; m > 0; m /= 2) v = joined<MAX>(v, __shfl_xor_sync(0xffffffffu, v, m));
-  if (WARPS > 1) {{
-    if (lane % 32 == 0) part[lane / 32] = v;
-    __syncthreads();
-    v = part[0];
-    for (int w = 1; w < WARPS; ++w) v = joined<MAX>(v, part[w]);
-  }}
-  return v;
-}}
-
-// WHOLE: the UNROLL vectors of its threads are the whole row, so each is read once. PASS: loads pass the caches by.
-template <typename T, int V, bool WHOLE, bool PASS>
-__global__ void __launch_bounds__(THREADS * ROWS) rows_kernel(Arguments a) {{
-"""
-TAIL = """\
-}}
-
-template <typename T>
-cudaError_t launch(const Tensor* in, const Tensor* out, int inputs, int outputs, cudaStream_t stream) {{
-  Arguments a = {{}};
-  for (int i = 0; i < inputs; ++i) a.in[i] = in[i].data;
-  for (int i = 0; i < outputs; ++i) a.out[i] = out[i].data;
-  int64_t rows = 1;
-  for (int i = 0; i + 1 < in[{wide}].rank; ++i) rows *= in[{wide}].shape[i];
-  const int64_t width = in[{wide}].shape[in[{wide}].rank - 1] / {parts};
-  if (rows >= 1 << 30 || width >= 1 << 30) return cudaErrorInvalidValue;  // their places are counted in 32 bits
-  a.rows = (unsigned)rows;
-  a.width = (unsigned)width;
-  const int vector = width % VECTOR == 0 ? VECTOR : 1;
-  const unsigned once = THREADS * vector * UNROLL, blocks = (a.rows + ROWS - 1) / ROWS, deep = blocks / 65536 + 1;
-  const dim3 grid(PIECES ? PIECES : (a.width + once - 1) / once, (blocks + deep - 1) / deep, deep);
-  if (vector == VECTOR && HOLD && a.width <= once) {{
-    rows_kernel<T, VECTOR, true, STREAM><<<grid, THREADS * ROWS, 0, stream>>>(a);
-  }} else if (vector == VECTOR && SMALL && rows * width <= FEW) {{
-    rows_kernel<T, VECTOR, false, true><<<grid, THREADS * ROWS, 0, stream>>>(a);
-  }} else if (vector == VECTOR) {{
-    rows_kernel<T, VECTOR, false, STREAM><<<grid, THREADS * ROWS, 0, stream>>>(a);
-  }} else {{
-    rows_kernel<T, 1, false, STREAM><<<grid, THREADS * ROWS, 0, stream>>>(a);
-  }}
-  return cudaGetLastError();
-}}
-
-extern "C" int run(const Tensor* in, int inputs, const Tensor* out, int outputs, cudaStream_t stream) {{
-{dispatch}
-}}
-"""
 
 
 def row_kernel(rows: Rows, classes: tuple[str, ...]) -> dict[str, Any]:
@@ -149,11 +35,10 @@ def row_kernel(rows: Rows, classes: tuple[str, ...]) -> dict[str, Any]:
 def template_of(rows: Rows, title: str) -> dict[str, Any]:
     """The template's text, parameters, inequalities and resources, as in engine.strategies.two_stage.forms."""
     reduces = rows.levels > 0
-    own = (
-        {"pieces": 1, "small": 0, "hold": "{hold}"}
-        if reduces
-        else {"pieces": "{pieces}", "small": "{small}", "hold": 0}
-    )
+    if reduces:
+        own, choose = {"pieces": 1, "switches": "HOLD = {hold} != 0"}, HOLDING
+    else:
+        own, choose = {"pieces": "{pieces}", "switches": "SMALL = {small} != 0"}, ONE_PASS
     head = HEAD.format(title=title.replace("{", "(").replace("}", ")"), **own)
     dispatch = "  return launch<float>(in, out, inputs, outputs, stream);"
     if rows.half:
@@ -163,7 +48,7 @@ def template_of(rows: Rows, title: str) -> dict[str, Any]:
             f"  if (in[{first}].dtype == 2) return launch<__nv_bfloat16>(in, out, inputs, outputs, stream);\n"
             "  return cudaErrorInvalidValue;"
         )
-    tail = TAIL.format(wide=rows.wide, parts=rows.parts, dispatch=dispatch)
+    tail = TAIL.format(wide=rows.wide, parts=rows.parts, choose=choose, dispatch=dispatch)
     return {"text": head + "\n".join(_body(rows)) + "\n" + tail, **_space(rows, reduces)}
 
 
@@ -180,7 +65,7 @@ def _space(rows: Rows, reduces: bool) -> dict[str, Any]:
     block = next((b for b in reversed(BLOCK_ROWS) if b * threads <= 256), 1)
     parameters = [
         ("stream", (0, 1), 0, "whether data pass the caches by"),
-        ("row_threads", ROW_THREADS, threads, "threads of a row"),
+        ("row_threads", ROW_THREADS, threads, "threads of a row" + ", or twice as many" * (whole > 0)),
         ("unroll", UNROLLS, whole or 1, "loads of a thread in flight"),
         ("block_rows", BLOCK_ROWS, block, "rows of a block"),
         ("vector", VECTORS, vector, "elements of a load"),
@@ -264,7 +149,7 @@ def _body(rows: Rows) -> list[str]:
         lines += _loop(rows, [n.args[0] for n in reduced], ends, [], read, early=coming)
         for n in reduced:
             own, apart = f"({apart} * ROWS + local) * WARPS", apart + 1
-            lines.append(f"  r_{n.name} = across<{_flag(n)}>(r_{n.name}, part + {own}, lane);")
+            lines.append(f"  r_{n.name} = across<{_flag(n)}, THREADS>(r_{n.name}, part + {own}, lane);")
         lines += _row_loads(rows, level) + _row_values(rows, level)
     stored = [(i, name, dtype) for i, (name, dtype) in enumerate(rows.outputs) if rows.nodes[name].full]
     if stored:
