@@ -68,6 +68,9 @@ def test_a_product_in_tf32_begins_with_what_won_in_tf32_whichever_back_end_it_wa
     assert first.change.startswith(SMALL) is begins
 
 
+SLOW = "tile 64x32x64, cluster 2x2x1, schedule pingpong, scheduler persistent, swizzle 8"
+
+
 @pytest.mark.parametrize(
     "other",
     [
@@ -76,6 +79,7 @@ def test_a_product_in_tf32_begins_with_what_won_in_tf32_whichever_back_end_it_wa
         won(cls="tf32"),
         won(kind="conv"),
         won(settings="tile 7x7x7"),  # nothing that is legal here
+        won(settings=SLOW),  # legal, and expected to take twice as long as the best
     ],
 )
 def test_what_won_elsewhere_is_no_start(other):

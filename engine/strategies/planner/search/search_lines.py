@@ -138,7 +138,8 @@ class Line:
         return [Step(self.structures[0], r) for r in seeds]
 
     def remembered(self) -> list[Step]:
-        """The best configuration of the most similar problem, if it is legal here."""
+        """The best configuration of the most similar problem, if it is legal here and the model does not expect it to
+        be far worse than another one: what follows a product here may fit into other tiles."""
         first = self.structures[0]
         stage = next((s for s in first.base.stages if s.name == first.main), None)
         if not isinstance(stage, Collective):
@@ -150,7 +151,7 @@ class Line:
             same = settings.get(w.settings)
             if same is None and w.backend != first.backend:
                 same = ungrouped.get(_ungrouped(w.settings))
-            if same is not None:
+            if same is not None and same.ms <= candidates.WORSE * first.ranked[0].ms:
                 return [Step(first, same, w)]
         return []
 
