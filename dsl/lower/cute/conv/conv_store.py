@@ -14,6 +14,7 @@ class ConvResults:
     strides    over (image, channel, w, h, d) of each result, with the first element before them; `reads`: those of
                each tensor that the epilogue reads.
     out        output pixels of a phase; width: those along w of all phases.
+    vector     pixels that a thread stores at once where the channels lie apart; 0: 16 bytes wherever a row begins.
     part       channels that pass at once. With channels innermost in the results, they lie [pixel][channel] in 16-byte
                units, as they leave; else [channel][phase][pixel] in f32. Rows are permuted by XOR so that neither
                side meets in a bank.
@@ -49,7 +50,10 @@ class ConvResults:
                     for phase in cutlass.range_constexpr(self.phases):
                         self.stage(acc, mine, staged, k, outs, reads, at, start, phase)
                     self.barrier()
-                    self.leave_by_channel(staged, thread, outs[k], at, start)
+                    if cutlass.const_expr(self.vector):
+                        self.leave_by_channel(staged, thread, outs[k], at, start)
+                    else:
+                        self.leave_by_rows(staged, thread, outs[k], at, start)
 
     def stage(self, acc, mine, staged, k, outs, reads, at, start, phase):
         """Channels start .. start + part of a phase: sums through the epilogue to shared memory."""
@@ -172,6 +176,48 @@ class ConvResults:
             to = self.element(out, self.strides, image, group * self.channels + channel, pixel)
             self.leave(staged, places, self.vector, to, there)
 
+    @cute.jit
+    def leave_by_rows(self, staged, thread, out, at, start):
+        """Rows of pixels, of all phases, that begin anywhere: 16 bytes a thread, cut where they are aligned in the
+        result. A row of n such units touches n + 1 of them. A loop: unrolled, its places would spill."""
+        group, first, q, image = at
+        _, bh, bd = self.box
+        bw, threads, unit = self.box[0] * self.phases, 128 * self.warp_groups, 128 // out.element_type.width
+        units, lines, count = bw // unit + 1, bh * bd, self.end(start) - start
+        end = cutlass.min(bw, self.width - q[0] * self.phases)  # of a row, in pixels from its first
+        for i in cutlass.range(-(-units * lines * count // threads), unroll=1):
+            place = thread + i * threads
+            line, column = place // units % lines, cutlass.min(place // (units * lines), count - 1)
+            channel = first + start + column
+            pixel = (q[0] * self.phases, q[1] + line % bh, q[2] + line // bh)
+            offset = self.offset(self.strides, image, group * self.channels + channel, pixel)
+            begin = place % units * unit - cutlass.Int32(offset % unit)
+            there = self.inside(pixel) & (channel < self.channels) & (begin < end) & (place < units * lines * count)
+            places = []
+            for k in cutlass.range_constexpr(unit):
+                along_w = cutlass.max(cutlass.min(begin + k, bw - 1), 0)
+                row = line * self.box[0] + along_w // self.phases
+                places.append(self.by_channel(column, along_w % self.phases, row))
+            self.leave_some(staged, places, out, offset + begin, begin, end, there)
+
+    @cute.jit
+    def leave_some(self, staged, places, out, to, begin, end, there):
+        """Neighbours of a row from their places in shared memory to `out` from `to` on: those of the pixels from
+        `begin` on that are in 0 .. end."""
+        if there:
+            values = cute.make_rmem_tensor((len(places),), staged.dtype)
+            for k in cutlass.range_constexpr(len(places)):
+                values[k] = cute.make_tensor(staged + places[k], cute.make_layout((1,)))[0]
+            ready = cute.make_rmem_tensor((len(places),), out.element_type)
+            ready.store(values.load().to(out.element_type))
+            if (begin >= 0) & (begin + len(places) <= end):
+                first = (out.iterator + to).align(16)
+                cute.autovec_copy(ready, cute.make_tensor(first, cute.make_layout((len(places),))))
+            if (begin < 0) | (begin + len(places) > end):
+                for k in cutlass.range_constexpr(len(places)):
+                    if (begin + k >= 0) & (begin + k < end):
+                        cute.make_tensor(out.iterator + (to + k), cute.make_layout((1,)))[0] = ready[k]
+
     def inside(self, pixel):
         return (pixel[0] < self.width) & (pixel[1] < self.out[1]) & (pixel[2] < self.out[2])
 
@@ -193,10 +239,12 @@ class ConvResults:
 
     def element(self, tensor, strides, image, channel, pixel):
         """One element of a tensor; in 64 bits, as a result may have more than 2^31 of them."""
+        return cute.make_tensor(tensor.iterator + self.offset(strides, image, channel, pixel), cute.make_layout(1))
+
+    def offset(self, strides, image, channel, pixel):
         first, *along = strides
-        offset = first + pixel[0] * along[2] + pixel[1] * along[3] + pixel[2] * along[4]
-        pixel_ = tensor.iterator + (cutlass.Int64(image) * along[0] + offset)
-        return cute.make_tensor(pixel_ + channel * along[1], cute.make_layout(1))
+        of_pixel = first + pixel[0] * along[2] + pixel[1] * along[3] + pixel[2] * along[4]
+        return cutlass.Int64(image) * along[0] + of_pixel + channel * along[1]
 '''
 
 

@@ -128,7 +128,7 @@ def kernels(text):
     """The kernels of a module's convolution, in the order of its launches."""
     tree = ast.parse(text)
     for node in ast.walk(tree):
-        if isinstance(node, ast.FunctionDef) and node.name in ("leave", "leave_folded", "leave_window"):
+        if isinstance(node, ast.FunctionDef) and node.name in ("leave", "leave_some", "leave_folded", "leave_window"):
             emulator._Masks().visit(node)
     ast.fix_missing_locations(tree)
     scope = {"__builtins__": {**vars(emulator.builtins), "__import__": emulator._import}, "_masked": emulator.masked}
