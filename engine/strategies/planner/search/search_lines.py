@@ -1,9 +1,9 @@
 """One line of search: the structures of one region in one precision class, and the plan of their trials.
 
 The plan starts with the best configuration of a similar problem if there is one (engine.strategies.planner.memory),
-else with every choice left to the compiler. Then come, in turns, the model's best configurations and the other
-structures. `triage` (sol.triage) orders the structures: by the model's promise, discounted by how well such promises
-held.
+else with every choice left to the compiler, or with the model's best one where that is far ahead. Then come, in turns,
+the model's best configurations and the other structures. `triage` (sol.triage) orders the structures: by the model's
+promise, discounted by how well such promises held.
 """
 
 from __future__ import annotations
@@ -33,6 +33,7 @@ CASTS = {
 }
 GUARDED = "operands cast to f16 under a guard (all again in tf32 or f32 where f16 lacks their range), timed"
 PLAIN = "each operation as it comes"
+OPENS = 1.2  # times as long as the model's best configuration may take what the compiler chooses, to be tried first
 
 
 @dataclass(frozen=True)
@@ -56,6 +57,7 @@ class Line:
     sms: int = 132
     promises: dict[str, str] = field(default_factory=dict)
     structures: list[Structure] = field(init=False)
+    opening: Step | None = field(init=False, default=None)  # the first trial where nothing is remembered
 
     def __post_init__(self) -> None:
         self.structures = [replace(s) for s in self.part.structures]  # ranking changes them
@@ -108,6 +110,17 @@ class Line:
         by_words = {s.words: s for s in self.structures}
         self.structures = [by_words[r.hypothesis.action] for r in ranked]
         self.promises = {r.hypothesis.action: r.why for r in ranked if self.memory.outcomes.of(r.hypothesis.action)}
+        self.opening = self._opening(hw)
+
+    def _opening(self, hw: Hardware) -> Step:
+        """Every choice left to the compiler, which knows the product alone: where what follows it fits into other tiles
+        and the model expects far less time there, these."""
+        first = self.structures[0]
+        if first.ranked and not configured(first.first):
+            best = Step(first, first.ranked[0])
+            if OPENS * prediction(self.program(best), hw).ms < first.ms:
+                return best
+        return Step(first)
 
     # ---- what is tried ----
 
@@ -115,7 +128,6 @@ class Line:
         """The trials planned before any result. `quick`: program -> quick time, of which the better half of the seeds
         stays. The model's first choice stays without one, too: a busy GPU may have disturbed it, and it costs only a
         trial."""
-        first = self.structures[0]
         seeds = self.seeds()
         if quick:
             pool = self.seeds(QUICK)
@@ -124,10 +136,9 @@ class Line:
                 seeds = [pool[i] for _, i in sorted(timed)][: -(-len(timed) // 2)]
                 if quick.get(self.text(pool[0])) is None:
                     seeds.insert(0, pool[0])
-        begun = self.remembered()
-        seeds = [s for s in seeds if not any(b.ranked is s.ranked for b in begun)]
+        out = self.remembered() or [self.opening or Step(self.structures[0])]
+        seeds = [s for s in seeds if s.ranked is not out[0].ranked]
         others = [Step(s) for s in self.structures[1:]]
-        out = begun or [Step(first)]
         while seeds or others:
             out += [*others[:1], *seeds[:1]]
             seeds, others = seeds[1:], others[1:]
