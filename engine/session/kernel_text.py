@@ -94,7 +94,11 @@ class Complaint:
 
 def bare(text: str) -> str:
     """The text with comments and multi-line strings blanked. Line numbers stay."""
-    return _APART.sub(lambda m: m[0] if m["line"] is not None else re.sub(r"[^\n]", " ", m[0]), text)
+    return _APART.sub(lambda m: m[0] if m["line"] is not None else _blank(m[0]), text)
+
+
+def _blank(text: str) -> str:
+    return "\n".join(" " * len(line) for line in text.split("\n")) if "\n" in text else " " * len(text)
 
 
 def language_of(text: str) -> str:

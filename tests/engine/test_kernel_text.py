@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from engine.session.kernel_text import EXAMPLES, complaint, has_entry, language_of
+from engine.session.kernel_text import EXAMPLES, bare, complaint, has_entry, language_of
 from tests.engine.integrity import zoo
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -83,3 +83,7 @@ def test_no_text_takes_long(text, language):
     began = time.process_time()
     language_of(text), complaint(text, language)
     assert time.process_time() - began < 2.0
+
+
+def test_comments_and_texts_of_many_lines_are_blanked_and_lines_stay():
+    assert bare('a("b")\n/* c\r\n d */ e // f\n"""g\nh"""i') == 'a("b")\n     \n      e     \n    \n    i'

@@ -17,6 +17,7 @@ import mmap
 import os
 import platform
 import re
+import struct
 from collections.abc import Iterator
 from typing import Any
 
@@ -50,16 +51,19 @@ def _jump(to: int) -> bytes:
     return b"\x48\xb8" + to.to_bytes(8, "little") + b"\xff\xe0"
 
 
+_STUB = struct.Struct(f"<6sQ5sQ7sQ{_STEP - 42}s")
+
+
 def _stub(counter: int, low: int, size: int) -> bytes:
     """Count a call unless it comes from the library itself, at low..low + size, and return 0 and 0.0.
 
     mov rax, [rsp]; mov r11, low; sub rax, r11; mov r11, size; cmp rax, r11; jb over the next two;
     mov rax, counter; lock inc qword [rax]; xor eax, eax; xorps xmm0, xmm0; ret
     """
-    code = b"\x48\x8b\x04\x24\x49\xbb" + low.to_bytes(8, "little") + b"\x4c\x29\xd8"
-    code += b"\x49\xbb" + size.to_bytes(8, "little") + b"\x4c\x39\xd8\x72\x0e"
-    code += b"\x48\xb8" + counter.to_bytes(8, "little") + b"\xf0\x48\xff\x00"
-    return (code + b"\x31\xc0\x0f\x57\xc0\xc3").ljust(_STEP, b"\xcc")
+    return _STUB.pack(
+        b"\x48\x8b\x04\x24\x49\xbb", low, b"\x4c\x29\xd8\x49\xbb", size, b"\x4c\x39\xd8\x72\x0e\x48\xb8", counter,
+        b"\xf0\x48\xff\x00\x31\xc0\x0f\x57\xc0\xc3".ljust(_STEP - 42, b"\xcc"),
+    )  # fmt: skip
 
 
 class Entries:
@@ -75,9 +79,9 @@ class Entries:
         if platform.machine() not in ("x86_64", "AMD64"):
             return
         for path in _libraries():
-            ranges = exported.ranges(path)
+            ranges, library = exported.ranges(path), os.path.basename(path)
             for name, at in exported.functions(path, names):
-                self.places[at] = f"{name} of {os.path.basename(path)}"
+                self.places[at] = f"{name} of {library}"
                 self._ranges[at] = ranges
         last = 0
         for at in sorted(self.places):  # two names of one function, or functions that are shorter than a jump
@@ -91,19 +95,19 @@ class Entries:
     def __enter__(self) -> Entries:
         if not self.places or not (code := self._counting_code()):
             return self
-        for low, high in self._pages():
+        pages = self._pages()
+        for low, high in pages:
             self._protect(low, high, _READ | _WRITE | _EXECUTE)
-        for i, at in enumerate(self.places):
-            self._saved[at] = ctypes.string_at(at, _SIZE)
-            jump = _jump(code + _STEP * i)
-            ctypes.memmove(at, jump, len(jump))
+        jumps = {at: _jump(code + _STEP * i) for i, at in enumerate(self.places)}
+        self._saved = self._exchanged(pages, jumps)
         return self
 
     def __exit__(self, *_: Any) -> None:
-        for at, was in self._saved.items():
-            ctypes.memmove(at, was, _SIZE)
-        for low, high in self._pages() if self._saved else ():
-            self._protect(low, high, _READ | _EXECUTE)
+        if self._saved:
+            pages = self._pages()
+            self._exchanged(pages, self._saved)
+            for low, high in pages:
+                self._protect(low, high, _READ | _EXECUTE)
         self._saved = {}
         # The code that counts stays: a thread may stand in it.
         self.counts = {name: int(self._counters[i]) for i, name in enumerate(self.places.values()) if self._counters[i]}
@@ -129,6 +133,19 @@ class Entries:
             span = spans.setdefault(library, [at, at])
             span[:] = min(span[0], at), max(span[1], at)
         return [(low, high + _SIZE) for low, high in spans.values()]
+
+    @staticmethod
+    def _exchanged(pages: list[tuple[int, int]], codes: dict[int, bytes]) -> dict[int, bytes]:
+        """Write each code at its address, in these spans. Return what stood there: _SIZE bytes each."""
+        was = {}
+        for low, high in pages:
+            memory = memoryview((ctypes.c_char * (high - low)).from_address(low)).cast("B")
+            for at, code in codes.items():
+                if low <= at < high:
+                    place = at - low
+                    was[at] = bytes(memory[place : place + _SIZE])
+                    memory[place : place + len(code)] = code
+        return was
 
     def _protect(self, low: int, high: int, what: int) -> None:
         low &= -mmap.PAGESIZE

@@ -26,7 +26,7 @@ class ClockRequests:
         """Memory for both timed processes; its descriptors go through the door, block and page of the candidate's
         first. {plan, least: calls of the smallest batch}, or {not_shared: why}."""
         self.clock_close({})
-        self.judge.values = {}  # of the rounds before
+        self.judge.take({})  # not those of the rounds before
         try:
             self.clock = Clock(self.judge.graph, self.judge.device, request["shortest_ms"])
             with shared_memory.door() as way:
@@ -87,7 +87,7 @@ class ClockRequests:
         """Compare the results of the look number `at` with the module's: {results}, as the judge's `results`."""
         judge, look = self.judge, self.clock.looks[request["at"]]
         right = shared_tensors.read(Region.from_json(request["reference"]))
-        judge.values = {**judge.own, **look.inputs}
+        judge.take({**judge.own, **look.inputs})
         comparisons = []
         for name, out in zip(judge.graph.outputs, look.results, strict=True):
             correct = right[name].to(judge.device)

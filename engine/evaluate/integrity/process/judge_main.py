@@ -48,6 +48,7 @@ class Judge:
         self.maps: dict[tuple[str, int], mmap.mmap] = {}  # by path and inode
         self.block: shared_memory.Block | None = None  # that the candidate and the judge share
         self.references: dict[str, dict[str, torch.Tensor]] = {}
+        self.corrects: dict[str, dict] = {}  # what `compare` says of the correct results of `values` alone
 
     def open(self, request: dict) -> dict:
         self.graph = OpGraph.from_json(request["graph"])
@@ -69,6 +70,7 @@ class Judge:
         self.prints.clear()
         self.maps.clear()
         self.references.clear()
+        self.corrects.clear()
         return {}
 
     def overhead(self, request: dict) -> dict:
@@ -171,8 +173,13 @@ class Judge:
                 value = values[name].contiguous()
                 place.flatten()[: value.numel()].copy_(value.flatten())
         self._settle()
-        self.values = values
+        self.take(values)
         return {"shapes": shapes}
+
+    def take(self, values: dict[str, torch.Tensor]) -> None:
+        """The values from which the results of the next requests are computed."""
+        self.values = values
+        self.corrects.clear()
 
     def look(self, request: dict) -> dict:
         """The state after a call: {inputs: names that changed, guards: intact, results: [...]} against `reference`."""
@@ -229,19 +236,25 @@ class Judge:
         others = [(k, p, r) for k, p, r in self.prints if k != key and c.unexpected < c.elements]
         answer = {
             **vars(c), "error": finite(c.error), "max_error": finite(c.max_error),
-            "unwritten": unwritten(out), "rms": _rms(correct),
+            "unwritten": unwritten(out),
             "print": mine,
             "same_as": [k for k, p, r in others if p == mine and r != theirs],
             "others": sum(r != theirs for _, _, r in others),
             "input": next((n for n, v in self.values.items() if v.shape == out.shape and v.dtype == out.dtype
                            and not same_bits(v, correct.to(v.dtype)) and same_bits(v, out)), None),
             "unequal": any(k == key and p != mine for k, p, _ in self.prints),
-            "trivial": self._trivial(correct, tolerance),
+            **self._of_correct(correct, tolerance, key),
         }  # fmt: skip
         if c.error > tolerance or c.unexpected:
             answer["blocks"] = _blocks(out, correct, tolerance)
         self.prints.append((key, mine, theirs))
         return answer
+
+    def _of_correct(self, correct: torch.Tensor, tolerance: float, key: str) -> dict:
+        """The facts of a correct result alone. All calls of a burst on the same values are compared with one."""
+        if (of := self.corrects.get(key)) is None:
+            of = self.corrects[key] = {"rms": _rms(correct), "trivial": self._trivial(correct, tolerance)}
+        return of
 
     def _trivial(self, correct: torch.Tensor, tolerance: float) -> dict[str, float]:
         """Answers without a kernel that would pass here, with their errors: zeros, one number everywhere, an unchanged

@@ -4,19 +4,23 @@ The text is the one that nvcc compiles. Shared memory that was never written hol
 not begun or has ended, and a barrier that some threads never reach, end the process (cpu/clusters.h).
 """
 
+import faulthandler
 import os
-import subprocess
+import signal
 import sys
+from dataclasses import replace
+from multiprocessing import get_context
 
 import pytest
 import torch
 from torch import nn
 
 from dsl.ir import DType
-from dsl.lower.cpp import emit
+from dsl.lower.cpp import emit, lower
 from dsl.rules.recurrent import layout as rules
 from tests.dsl.recurrent_programs import text
 
+from . import emulated
 from .emulated import build, program
 
 WITHIN = {"tf32": 1e-3, "f16": 2e-3, "bf16": 2e-2, "f32": 2e-6}  # of the result's norm
@@ -162,19 +166,6 @@ SPOILT = {
     "counted at the other barrier": ("full + (~step & 1)", "full + (step & 1)"),
     "sent before it is whole": ("      __syncthreads();  // this block's units are whole\n", ""),
 }  # fmt: skip
-CHILD = """
-import dataclasses, os, sys
-from pathlib import Path
-from dsl.lower import cpp
-from tests.dsl.lower.cpp.own import emulated, test_recurrent as t
-old, new, folder = sys.argv[1:]
-def spoilt(p):
-    source = cpp.lower(p)
-    assert old in source.text
-    return dataclasses.replace(source, text=source.text.replace(old, new))
-emulated.lower = spoilt
-sys.exit(0 if all(d < t.WITHIN["tf32"] for d in t.in_many_orders(Path(folder))) else 3)
-"""
 SPOILT_CASE = {"op": "lstm", "hidden": 140, "batch": 3, "steps": 5, "states": True}
 
 
@@ -190,11 +181,30 @@ def in_many_orders(folder):
         yield from apart(p, run(list(tensors.values())), want)
 
 
+def end_as_it_is_seen(old: str, new: str, folder) -> None:
+    """Run the kernel with `new` in place of `old`, and end this process: with 3 if a result is wrong."""
+    faulthandler.disable()  # pytest's writes the stack of every thread to the terminal
+    with (folder / "stderr").open("w") as errors:
+        os.dup2(errors.fileno(), 2)
+
+    def spoilt(p):
+        source = lower(p)
+        assert old in source.text
+        return replace(source, text=source.text.replace(old, new))
+
+    emulated.lower = spoilt
+    sys.exit(0 if all(d < WITHIN["tf32"] for d in in_many_orders(folder)) else 3)
+
+
 @pytest.mark.parametrize("mistake", SPOILT)
 def test_a_spoilt_kernel_is_seen(mistake, tmp_path):
-    arguments = [sys.executable, "-c", CHILD, *SPOILT[mistake], str(tmp_path)]
-    ended = subprocess.run(arguments, capture_output=True, timeout=300, check=False)
-    assert ended.returncode in (3, -6), ended.stderr.decode()  # a wrong result, or a message of the emulation
+    """In a process of its own, which the emulation may end; a fork, as importing PyTorch takes most of the time."""
+    process = get_context("fork").Process(target=end_as_it_is_seen, args=(*SPOILT[mistake], tmp_path))
+    process.start()
+    process.join(300)
+    process.kill()
+    seen = process.exitcode in (3, -signal.SIGABRT)  # a wrong result, or a message of the emulation
+    assert seen, (process.exitcode, (tmp_path / "stderr").read_text())
 
 
 def test_the_unspoilt_kernel_is_right_in_these_orders(tmp_path, monkeypatch):

@@ -4,6 +4,7 @@
 // barrier that some threads never reach ends the process with a message. Shared memory is filled with NaN bits before
 // each block, so that what was never written is seen. The blocks of a cluster take turns at random (clusters.h).
 #pragma once
+#include <setjmp.h>
 #include <ucontext.h>
 
 #include <algorithm>
@@ -41,7 +42,8 @@ enum State { kReady, kWarp, kBlock, kCluster, kPoll, kDone };
 struct Copy { void* to; void const* from; int bytes; };
 struct alignas(128) Room { unsigned char bytes[227 << 10]; };  // the dynamic shared memory of a block
 struct Fiber {
-  ucontext_t context;
+  ucontext_t context;  // in which it begins; jumps lead back to where it waits
+  jmp_buf waits;
   uint3 index, block;
   unsigned id;    // in its cluster
   int rank, arrivals;  // of its block; at the cluster's barrier
@@ -54,7 +56,7 @@ inline std::vector<std::unique_ptr<Room>> rooms;
 inline unsigned random_state = 1;
 inline unsigned random_bits() { random_state = random_state * 1664525u + 1013904223u; return random_state >> 16; }
 inline std::vector<Fiber> fibers;
-inline ucontext_t scheduler;
+inline jmp_buf scheduler;
 inline Fiber* now = nullptr;
 inline uint64_t slots[16 << 10];
 inline void (*kernel)(void*) = nullptr;
@@ -63,9 +65,19 @@ constexpr size_t kStack = 256 << 10;
 
 inline void arrive_some();  // clusters.h
 inline void nothing_under_way();
-inline int quiet = 0;  // turns in which nothing happened but looking
-inline void wait(State state) { now->state = state; swapcontext(&now->context, &scheduler); }
-inline void body() { kernel(params); now->state = kDone; swapcontext(&now->context, &scheduler); }
+inline int quiet = 0;  // turns in which nothing happened but looking; a block is asleep for 512 of them
+// Jumps: a switch of contexts would ask the kernel for the mask of signals each time, which takes most of a test's time.
+inline void wait(State state) {
+  now->state = state;
+  if (!_setjmp(now->waits)) _longjmp(scheduler, 1);
+}
+inline void body() { kernel(params); now->state = kDone; _longjmp(scheduler, 1); }
+inline void resume() {
+  if (_setjmp(scheduler)) return;
+  if (now->begun) _longjmp(now->waits, 1);
+  now->begun = true;
+  setcontext(&now->context);
+}
 
 inline bool all(size_t from, size_t to, State state) {
   bool some = false;
@@ -110,10 +122,9 @@ inline void run_cluster(size_t threads, size_t blocks, uint3 first) {
       for (size_t i = b * threads; i < (b + 1) * threads; ++i) {
         if (fibers[i].state != kReady) continue;
         now = &fibers[i];
-        now->begun = true;
         threadIdx = now->index;
         blockIdx = now->block;
-        swapcontext(&scheduler, &now->context);
+        resume();
         moved |= blocks > 1;
         if (blocks > 1 && now->state != kPoll) quiet = 0;
       }
@@ -131,7 +142,7 @@ inline void run_cluster(size_t threads, size_t blocks, uint3 first) {
     if (blocks > 1) {
       arrive_some();
       for (size_t i = 0; i < count; ++i) if (fibers[i].state == kPoll) fibers[i].state = kReady;
-      if (++quiet > 100000) { std::fprintf(stderr, "a wait that never ends\n"); std::abort(); }
+      if (++quiet > 10000) { std::fprintf(stderr, "a wait that never ends\n"); std::abort(); }
     }
     int least = 1 << 30;
     for (size_t i = 0; i < count; ++i) least = std::min(least, fibers[i].arrivals);
