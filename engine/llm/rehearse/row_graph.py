@@ -149,7 +149,7 @@ def _op(rows: Rows, graph: OpGraph, op: Op) -> None:
             total = f"{out}_sum" if name == "mean" else out
             _reduce(rows, total, REDUCED[name], op.inputs[0])
             if name == "mean":
-                _point(rows, out, "{0} / (float)width", (total,))
+                _point(rows, out, "{0} * share", (total,))
         case "softmax" if attrs.get("dim") in (-1, len(graph.tensors[out].shape) - 1):
             top, total = _exponents(rows, out, op.inputs[0])
             _point(rows, out, "expf({0} - {1}) / {2}", (op.inputs[0], top, total))

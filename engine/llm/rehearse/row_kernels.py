@@ -127,6 +127,8 @@ def _body(rows: Rows) -> list[str]:
         "  const int64_t at = (int64_t)row * width;  // of the row's first element",
         "  const unsigned first = (piece * THREADS + lane) * V, step = gridDim.x * THREADS * V;",
     ]
+    if any("share" in n.code for n in rows.nodes.values()):  # of a mean, divided while the loads are on their way
+        lines.append("  const float share = 1.f / (float)width;")
     if rows.levels:
         lines.append(f"  __shared__ float part[{_reductions(rows)} * ROWS * WARPS];")
     lines += [
