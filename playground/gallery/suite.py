@@ -143,10 +143,10 @@ def sources() -> dict[str, str]:
 
 
 def recordings(recorded: Iterable[Session]) -> dict[str, list[Session]]:
-    """{problem: the recordings of the same module, by equal source}."""
+    """{problem: the recordings of the same module, by equal source, those of our own planner first}."""
     by_source = {text: name for name, text in sources().items()}
     same: dict[str, list[Session]] = {}
-    for session in recorded:
+    for session in sorted(recorded, key=lambda s: s.spec.get("strategy") != "planner"):
         name = by_source.get(session.spec.get("source", ""))
         if name is not None:
             same.setdefault(name, []).append(session)

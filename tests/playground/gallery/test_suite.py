@@ -42,6 +42,8 @@ def test_recordings_of_the_same_module_are_matched_by_equal_source(client):
     session = same["matmul_square"][0]
     page = client.get("/gallery/suite/matmul_square").content.decode()
     assert f"/s/{session.id}" in page and "(predicted times)" not in page
+    assert [s.spec["strategy"] for s in same["linear_div_gelu"]] == ["planner", "optiml"]  # ours first
+    assert "Replay a recorded search by optiml<" in client.get("/gallery/suite/linear_div_gelu").content.decode()
     cube = same["conv_transpose3d_cube"][0]
     Session.objects.filter(id=cube.id).update(provenance=cube.provenance | {"kind": "predicted"})
     assert "(predicted times)" in client.get("/gallery/suite/conv_transpose3d_cube").content.decode()
