@@ -29,6 +29,12 @@ from engine.suite.cases import order, set_of
 from engine.suite.table import summary
 
 
+def newest(paths: Iterable[Path]) -> Path | None:
+    """The latest results file by the date that ends its name; of one date the last by name, as `-later-` comes after a
+    GPU's. None if there is no file."""
+    return max(paths, key=lambda path: (path.stem[-10:], path.stem), default=None)
+
+
 def optimize(paths: Iterable[str | Path]) -> dict[str, Any]:
     """{date, device, driver, toolchain, method, modules: [...]} of recorded sessions, all of one device.
 

@@ -12,7 +12,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from engine.bench.report import kernelbench
+from engine.bench.report import collect, kernelbench
 from engine.bench.report.charts import fast_p
 from engine.bench.report.kernelbench import Case
 from engine.bench.report.page import level, short, times
@@ -35,7 +35,7 @@ LEVELS = (
 
 def committed() -> Path | None:
     """The newest committed file with every trial."""
-    return max(RESULTS.glob("kernelbench-*-rows-*.json"), key=lambda p: p.stem[-10:], default=None)
+    return collect.newest(RESULTS.glob("kernelbench-*-rows-*.json"))
 
 
 def page(results: dict[str, Any], name: str) -> dict[str, Any]:

@@ -26,7 +26,7 @@ MARK = "<!-- {}: made by python -m engine.bench.report.publish -->\n{}\n<!-- end
 
 def committed(which: str = "suite59") -> Path | None:
     """The newest committed bench of a set."""
-    return max(RESULTS.glob(f"bench-{which}-*.json"), key=lambda p: p.stem[-10:], default=None)
+    return collect.newest(RESULTS.glob(f"bench-{which}-*.json"))
 
 
 def files(bench: dict[str, Any], name: str, beside: dict[str, tuple[dict[str, Any], str]]) -> dict[Path, str]:

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from engine import atomic_write
+from engine.bench.report import collect
 from engine.bench.studies.shape_groups.rows import ARMS, best_of, compiled_of, words
 from engine.suite.shape_groups import GROUPS, ShapeGroup
 
@@ -29,9 +30,8 @@ NONE = "–"
 
 
 def committed() -> Path | None:
-    """The newest committed results, parts left out; of one date the last by name (`-later-` comes after a GPU's)."""
-    whole = (p for p in RESULTS.glob("shape-groups-*.json") if "-part-" not in p.stem)
-    return max(whole, key=lambda p: (p.stem[-10:], p.stem), default=None)
+    """The newest committed results, parts left out."""
+    return collect.newest(p for p in RESULTS.glob("shape-groups-*.json") if "-part-" not in p.stem)
 
 
 def page(results: dict[str, Any], name: str) -> dict[str, Any]:

@@ -37,6 +37,12 @@ def test_a_session_of_another_toolchain_is_not_mixed_in(tmp_path):
         collect.optimize([DIV, other])
 
 
+def test_the_newest_results_are_the_latest_and_of_one_date_the_last_by_name():
+    names = ("a-h200-2026-11-30", "a-later-h200-2026-11-30", "b-h200-2026-11-29")
+    assert collect.newest(Path(f"{name}.json") for name in names).stem == "a-later-h200-2026-11-30"
+    assert collect.newest([]) is None
+
+
 def day(path):
     return datetime.fromtimestamp(recording.read(path).rows[0].t, UTC).date().isoformat()
 
