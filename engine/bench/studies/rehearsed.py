@@ -191,6 +191,20 @@ def line(row: dict[str, Any]) -> str:
     )
 
 
+def add_skill(parser: argparse.ArgumentParser) -> None:
+    """The arguments of a rehearsal."""
+    parser.add_argument(
+        "--skill", type=float, default=SKILL, help=f"of the rehearsal (default {SKILL:g}): below 1 it makes mistakes"
+    )
+    parser.add_argument("--seed", type=int, default=SEED, help=f"of its mistakes (default {SEED})")
+
+
+def check_skill(parser: argparse.ArgumentParser, args: argparse.Namespace) -> None:
+    """End the process, with the reason, if the skill is none."""
+    if not 0 <= args.skill <= 1:
+        parser.error(f"--skill {args.skill:g} is no share; write a number from 0 to 1")
+
+
 def main(argv: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(
         prog="python -m engine.bench.studies.rehearsed", description=__doc__.partition("\n")[0]
@@ -206,8 +220,7 @@ def main(argv: list[str] | None = None) -> int:
         "--again", type=Path, nargs="+", default=[], metavar="FILE",
         help="instead of the study's, the sessions of these recordings on this device, with --recordings DIR",
     )  # fmt: skip
-    parser.add_argument("--skill", type=float, default=SKILL, help="of the rehearsal: below 1 it makes mistakes")
-    parser.add_argument("--seed", type=int, default=SEED, help="of its mistakes")
+    add_skill(parser)
     parser.add_argument("--json", type=Path, metavar="OUT", help="the rows, written as they come")
     args = parser.parse_args(argv)
     chosen = set(filter(None, args.only.split(",")))
@@ -215,8 +228,7 @@ def main(argv: list[str] | None = None) -> int:
         parser.error(f"{', '.join(sorted(unknown))} is neither an arm nor a problem of this study")
     if args.at_once < 1 or not 1 <= args.trials <= MAX_TRIALS:
         parser.error(f"--at-once is a whole number from 1, --trials one from 1 to {MAX_TRIALS}")
-    if not 0 <= args.skill <= 1:
-        parser.error(f"--skill {args.skill:g} is no share; write a number from 0 to 1")
+    check_skill(parser, args)
     if args.json and not args.json.parent.is_dir():
         parser.error(f"cannot write {args.json}: name a file in a folder that exists")
     if args.again and not args.recordings:

@@ -25,7 +25,6 @@ from engine.suite.shape_groups import DTYPES, GROUPS, Shape, ShapeGroup
 from sol.hardware import load
 
 TRIALS = 24
-SEED = 0
 VERSION = 2  # of what a session's result holds: sessions of another one are played again
 PUBLISHED = (  # arXiv 2601.12698: over SGLang's kernels, on its hardware; Astra's beside it
     {"problem": "silu_and_mul", "two_stage": 3.55, "astra": 2.89, "before_us": 199.15},
@@ -63,8 +62,7 @@ def main(argv: list[str] | None = None) -> int:
     )  # fmt: skip
     parser.add_argument("--trials", type=int, default=TRIALS, metavar="N", help=f"of each session (default {TRIALS})")
     parser.add_argument("--at-once", type=int, default=2, metavar="N", help="sessions side by side (default 2)")
-    parser.add_argument("--skill", type=float, default=1.0, help="of the rehearsal (default 1)")
-    parser.add_argument("--seed", type=int, default=SEED)
+    rehearsed.add_skill(parser)
     parser.add_argument("--own-model", action="store_true", help="ask the model of the environment, no rehearsal")
     parser.add_argument("--json", type=Path, metavar="OUT", help="the rows, written as they come")
     args = parser.parse_args(argv)
@@ -72,8 +70,7 @@ def main(argv: list[str] | None = None) -> int:
         parser.error(f"cannot write {args.json}: name a file in a folder that exists")
     if min(args.trials, args.at_once, args.candidates) < 1 or min(args.shapes, args.direct) < 0:
         parser.error("--trials, --at-once and --candidates are whole numbers from 1, --shapes and --direct from 0")
-    if not 0 <= args.skill <= 1:
-        parser.error(f"--skill {args.skill:g} is no share; write a number from 0 to 1")
+    rehearsed.check_skill(parser, args)
     names, classes = _listed(parser, args.only, GROUPS), _listed(parser, args.classes, DTYPES)
     try:
         evaluator = registry.get(args.device, local_user=True)
