@@ -294,7 +294,8 @@ class _Lowering:
         plain = to_text(named.program(cls))
         if (cls, plain) not in self._opened:
             reasons: list[str] = [TOO_LONG] if _too_long(named, cls, plain) else []
-            own = [] if reasons else structures(named, cls, self.hardware, reasons)
+            finer = "tf32" not in self.classes  # else they have trials of their own
+            own = [] if reasons else structures(named, cls, self.hardware, reasons, finer)
             self._opened[cls, plain] = own, reasons
         own, reasons = self._opened[cls, plain]
         return [s.named(lowered.name) for s in own], reasons

@@ -110,6 +110,8 @@ class GpuRounds(Rounds):
         )  # fmt: skip
 
     def pytorch_error(self, round_: Round, cls: str, suspected: bool) -> PyTorchError | None:
+        if suspected and self.reference is not None and (round_, cls) not in self.pytorch:
+            self._reference(round_, [cls])
         return self.pytorch.get((round_, cls))
 
     def scope(self, checks: list[dict[str, Any]], repeats: bool) -> str:

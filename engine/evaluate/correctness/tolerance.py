@@ -13,13 +13,17 @@ operands by the tensor cores (which biases a product by up to 2 u where rounding
 stand out 12 times: the largest of 10^8 normal errors is 5.7 sigma, doubled for the tail's slope.
 
 A result must also be no worse than twice PyTorch's own error in the same class on the same inputs, if that was
-measured. The stricter bound applies; the floor keeps the factor of two from judging noise in exact cases. There is one
-exception: a module can amplify rounding (a clamp that cuts most of a large sum leaves small typical values beside the
-few elements that still carry the sum's error). If PyTorch itself, in the same class and on the same inputs, exceeds the
-table, the table asks for more than the class can give, and twice PyTorch's error is the bound instead. The same holds
-for range: if PyTorch in the class has NaN or Inf where the reference has none (a product of two large activations
-exceeds f16), a program may have twice as many such elements, and the others are compared: by the table, or by twice the
-error of PyTorch's finite elements if that is larger. It is never the stricter bound, because it is of fewer elements.
+measured. The stricter bound applies; the floor keeps the factor of two from judging noise in exact cases. Products in
+tf32 that were tried in f16 or bf16 may instead be no worse than twice PyTorch's own error in tf32, as in a session that
+allows tf32 alone (engine.evaluate.correctness.verification.finer).
+
+There is one exception: a module can amplify rounding (a clamp that cuts most of a large sum leaves small typical values
+beside the few elements that still carry the sum's error). If PyTorch itself, in the same class and on the same inputs,
+exceeds the table, the table asks for more than the class can give, and twice PyTorch's error is the bound instead. The
+same holds for range: if PyTorch in the class has NaN or Inf where the reference has none (a product of two large
+activations exceeds f16), a program may have twice as many such elements, and the others are compared: by the table, or
+by twice the error of PyTorch's finite elements if that is larger. It is never the stricter bound, because it is of
+fewer elements.
 
 The exception ends where a module turns rounding into noise (a system that is nearly singular, a chain that is chaotic):
 from an own error of PyTorch's of MEANINGLESS on, twice it would accept results that have little to do with the right

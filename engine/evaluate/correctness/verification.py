@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from math import inf
 from typing import Any
 
+from engine.classes import class_of
 from engine.devices import Candidate, TrialError
 from engine.evaluate.correctness.tolerance import ITS_OWN, Comparison, PyTorchError, bound, says_nothing, verdict
 from engine.session import events
@@ -52,12 +53,13 @@ class _Worst:
     def __post_init__(self) -> None:
         self.bound = bound(self.cls)
 
-    def add(self, round_: Round, result: RoundResult, pytorch: PyTorchError | None) -> None:
+    def add(self, round_: Round, result: RoundResult, pytorch: PyTorchError | None, cls: str) -> None:
+        """`cls`: the class that the result was held to."""
         at = max(range(len(result.results)), key=lambda i: result.results[i].error)
         error, max_error = result.results[at].error, max(c.max_error for c in result.results)
         if error > self.error:
             own = result.rounded[at] if result.rounded else pytorch
-            limit, words = bound(self.cls, own)
+            limit, words = bound(cls, own)
             self.bound = (limit, ITS_OWN) if result.rounded and words else (limit, words)
         self.error, self.max_error = max(self.error, error), max(self.max_error, max_error)
         self.repeats &= result.repeats
@@ -101,17 +103,22 @@ class Rounds:
             result = self.run(candidate, round_)
             if result is None:
                 continue
-            pytorch = self.pytorch_error(round_, candidate.cls, suspected=False)
-            wrong = _wrong(candidate.cls, result, pytorch)
+            cls = candidate.cls
+            pytorch = self.pytorch_error(round_, cls, suspected=False)
+            wrong = _wrong(cls, result, pytorch)
             if wrong and pytorch is None:  # perhaps the module amplifies rounding, or exceeds the class's range
-                pytorch = self.pytorch_error(round_, candidate.cls, suspected=True)
-                wrong = _wrong(candidate.cls, result, pytorch)
+                pytorch = self.pytorch_error(round_, cls, suspected=True)
+                wrong = _wrong(cls, result, pytorch)
+            if wrong and finer(candidate):  # as exact as PyTorch in tf32, which cuts bits off where f16 rounds
+                own = self.pytorch_error(round_, "tf32", suspected=True)
+                if own is not None and not _wrong("tf32", result, own):
+                    cls, pytorch, wrong = "tf32", own, None
             if wrong:
                 raise TrialError("validate", "wrong_result", f"on {round_.family} inputs, {wrong}")
             if says_nothing(pytorch):
                 noise.append(inf if pytorch.unexpected else pytorch.error)
             else:
-                worst.add(round_, result, pytorch)
+                worst.add(round_, result, pytorch, cls)
         own = "leaves its range" if inf in noise else f"is off by up to {max(noise, default=0):.2g}"
         about = f"PyTorch itself, in class {candidate.cls}, {own}" if noise else ""
         if noise and not worst.checks:
@@ -121,6 +128,15 @@ class Rounds:
         scope += f"; {count(len(noise), 'round')} left out, where {about}" if noise else ""
         limit, words = worst.bound
         return events.TrialValidated(candidate.trial, worst.error, worst.max_error, limit, worst.checks, scope, words)
+
+
+def finer(candidate: Candidate) -> bool:
+    """Return True if a candidate in a class of half precision has products in tf32. Who allows f16 allows what PyTorch
+    gives in tf32: its times count as rivals there, too."""
+    if candidate.cls not in ("f16", "bf16"):
+        return False
+    programs = [p.program for p in candidate.placed] or [candidate.program]
+    return any(class_of(program) == "tf32" for program in programs)
 
 
 def _wrong(cls: str, outcome: RoundResult, pytorch: PyTorchError | None) -> str | None:

@@ -74,6 +74,7 @@ class Memory:
     def like(self, program: Program, stage: Collective, cls: str, backend: str) -> list[Won]:
         """Best configurations of similar problems, the most similar first."""
         mine = described(program, stage)
+        cls = mine.cls(cls)
         kinds = {(mine.name(backend), backend)}
         if backend == "cute" and mine.compute == "tf32":  # the same tiles won on `cpp` before `cute` had them
             kinds.add((mine.kind, "cpp"))
@@ -106,6 +107,10 @@ class _Kind:
     def name(self, backend: str) -> str:
         """The kind in a `Won`: on `cute`, class tf32 has products in tf32 and in f16 under a guard."""
         return f"{self.kind} in tf32" if backend == "cute" and self.compute == "tf32" else self.kind
+
+    def cls(self, of: str) -> str:
+        """The class in which it is remembered, if it is of a program that was tried in class `of`."""
+        return "tf32" if self.compute == "tf32" else of
 
 
 def described(program: Program, stage: Collective) -> _Kind:
@@ -143,7 +148,9 @@ def won(where: str, cls: str, backend: str, text: str, ms: float, sms: int, stag
     if not isinstance(product, Collective) or product.config.tile is None:
         return None
     d = described(program, product)
-    return Won(where, d.name(backend), cls, backend, d.shape, d.tail, candidates.change(None, product.config), ms)
+    return Won(
+        where, d.name(backend), d.cls(cls), backend, d.shape, d.tail, candidates.change(None, product.config), ms
+    )
 
 
 # ---- sources ----

@@ -31,8 +31,11 @@ from sol.attainable import Attainable, joined_with, predict, product_of
 from sol.hardware import Hardware
 
 MOST = 4  # structures per class
+FINER = 2  # of them at most with products in tf32, in a class of half precision
 BY_CPP = ", built by nvcc"
 SCALED = ", scaled by powers of two into f16's range"
+IN_TF32 = ", products in tf32"
+HALVES = ("f16", "bf16")
 
 
 @dataclass
@@ -55,6 +58,11 @@ class Structure:
     def key(self) -> str:
         return skeleton(self.base)
 
+    @property
+    def finer(self) -> bool:
+        """Return True if its products are in a finer class than the one that it is tried in."""
+        return self.words.endswith(IN_TF32)
+
     def named(self, name: str) -> Structure:
         """The same with programs of that name."""
         base, first = replace(self.base, name=name), replace(self.first, name=name)
@@ -72,29 +80,25 @@ def skeleton(p: Program) -> str:
     return to_text(replace(p, name="p", stages=stages))
 
 
-def structures(lowered: Lowered, cls: str, hw: Hardware, reasons: list[str]) -> list[Structure]:
-    """The structures that some back end takes, not tuned yet. The reasons against the others are added to `reasons`."""
+def structures(lowered: Lowered, cls: str, hw: Hardware, reasons: list[str], finer: bool = False) -> list[Structure]:
+    """The structures that some back end takes, not tuned yet. The reasons against the others are added to `reasons`.
+    `finer`: a class of half precision has products in tf32 as well, where they are expected to be faster."""
     if cls == "fp8" and (why := fp8.lacking(lowered)):
         reasons.append(why)
         return []
-    if cls == "tf32" and any(isinstance(d, Attention) and d.in_f32 for d in lowered.stages):
+    exact = any(isinstance(d, Attention) and d.in_f32 for d in lowered.stages)
+    if cls == "tf32" and exact:
         reasons.append("PyTorch's own attention of f32 tensors is more exact than f16 operands")
         return []
-    cast = lowered.dtype == "f32" if cls == "fp8" else COMPUTE[cls].value != lowered.dtype and cls != "tf32"
     images = any(isinstance(d, Convolution) and as_it_lies(d, lowered.dtype) for d in lowered.stages)
     by_text: dict[str, Structure] = {}
     texts: set[str] = set()
-    choices: list[tuple[str, Choice]] = []
-    turns = (False, False), (True, False), (True, True)  # operands copied to lie along K, the first one alone
-    for rows, (along_k, first), fuse, narrow in product((False, True), turns, (False, True), (False, True)):
-        if (along_k and cls != "tf32") or (narrow and not cast) or (rows and not images):
-            continue
-        choices.append((cls, Choice(along_k, fuse, narrow, rows, first=first)))
-    if cls == "tf32" and any(isinstance(d, Recurrent) for d in lowered.stages):
-        choices += [(cls, replace(choice, exact=True)) for _, choice in choices]
+    choices = [(cls, choice) for choice in _choices(lowered, cls, images)]
     if cls == "tf32" and lowered.dtype == "f32":
         for rows, fuse in product((False, True) if images else (False,), (False, True)):
             choices += [("f16", c) for c in _guarded(lowered, Choice(rows=rows, fuse=fuse, guard=True))]
+    if finer and cls in HALVES and lowered.dtype == "f32" and not exact:  # a cast may cost more than it saves
+        choices += [("tf32", choice) for choice in _choices(lowered, "tf32", images)]
     accepted: set[Choice] = set()
     for compute, choice in choices:
         text = to_text(program(lowered, compute, choice))
@@ -106,12 +110,27 @@ def structures(lowered: Lowered, cls: str, hw: Hardware, reasons: list[str]) -> 
         if not checked.ok:
             reasons.append(checked.diagnostics[0].message)
             continue
-        structure = opened(checked.program, str(choice), hw, reasons)
+        words = str(choice) + (IN_TF32 if compute == "tf32" != cls else "")
+        structure = opened(checked.program, words, hw, reasons)
         if structure is not None:
             accepted.add(choice)
             structure.rows, structure.narrow = choice.rows, choice.narrow
             by_text[text] = structure
     return _best(list(by_text.values()))
+
+
+def _choices(lowered: Lowered, cls: str, images: bool) -> list[Choice]:
+    """Every structure of a class that has no guard. `images`: some convolution can read images as they lie."""
+    cast = lowered.dtype == "f32" if cls == "fp8" else COMPUTE[cls].value != lowered.dtype and cls != "tf32"
+    turns = (False, False), (True, False), (True, True)  # operands copied to lie along K, the first one alone
+    out = []
+    for rows, (along_k, first), fuse, narrow in product((False, True), turns, (False, True), (False, True)):
+        if (along_k and cls != "tf32") or (narrow and not cast) or (rows and not images):
+            continue
+        out.append(Choice(along_k, fuse, narrow, rows, first=first))
+    if cls == "tf32" and any(isinstance(d, Recurrent) for d in lowered.stages):
+        out += [replace(choice, exact=True) for choice in out]
+    return out
 
 
 def _guarded(lowered: Lowered, plain: Choice) -> list[Choice]:
@@ -124,9 +143,13 @@ def _guarded(lowered: Lowered, plain: Choice) -> list[Choice]:
 
 def _best(candidates: list[Structure]) -> list[Structure]:
     """The few that are expected to be fastest, with at least one each that reads images in PyTorch's layout, that does
-    not, and that has a guard: the model would have to be right about several kinds of kernel to choose between them."""
+    not, and that has a guard: the model would have to be right about several kinds of kernel to choose between them.
+    Of those in a finer class than theirs a few, and only what is expected to be faster than all others."""
     ranked = sorted(candidates, key=lambda s: s.ms)
-    first = {(s.rows, s.base.guard): s for s in reversed(ranked)}
+    own = next((s.ms for s in ranked if not s.finer), float("inf"))
+    faster = [s for s in ranked if s.finer and s.ms < own][:FINER]
+    ranked = [s for s in ranked if not s.finer or s in faster]
+    first = {(s.rows, s.base.guard, s.finer): s for s in reversed(ranked)}
     best = ranked[:MOST]
     missing = [s for s in first.values() if s not in best]
     return [*best[: MOST - len(missing)], *missing]
