@@ -127,8 +127,8 @@ def _body(rows: Rows) -> list[str]:
         "  const int64_t at = (int64_t)row * width;  // of the row's first element",
         "  const unsigned first = (piece * THREADS + lane) * V, step = gridDim.x * THREADS * V;",
     ]
-    if any("share" in n.code for n in rows.nodes.values()):  # of a mean, divided while the loads are on their way
-        lines.append("  const float share = 1.f / (float)width;")
+    if any("share" in n.code for n in rows.nodes.values()):
+        lines.append("  const float share = a.share;")
     if rows.levels:
         lines.append(f"  __shared__ float part[{_reductions(rows)} * ROWS * WARPS];")
     lines += [
@@ -139,6 +139,7 @@ def _body(rows: Rows) -> list[str]:
         lines += _row_values(rows, 0)
     # A value that no reduction needs is on its way while they wait for each other, if a row is read once.
     coming = [n for n in _needed(rows, [name for name, _ in rows.outputs]) if n.load is not None]
+    stored = [(i, name, dtype) for i, (name, dtype) in enumerate(rows.outputs) if rows.nodes[name].full]
     read: set[str] = set()
     apart = 0  # reductions so far: each has its part of shared memory, so that none waits for another's readers
     for level in range(1, rows.levels + 1):
@@ -148,12 +149,22 @@ def _body(rows: Rows) -> list[str]:
         ends = [
             f"r_{n.name} = joined<{_flag(n)}>(r_{n.name}, {_read(rows, n.args[0])});" for n in reduced
         ]  # fmt: skip
-        lines += _loop(rows, [n.args[0] for n in reduced], ends, [], read, early=coming)
+        wanted = [n.args[0] for n in reduced]
+        # A result that this pass has at hand is on its way to memory while the threads wait for each other.
+        loads = {n.name for n in _needed(rows, wanted) if n.load is not None}
+        known = [
+            (i, name, dtype) for i, name, dtype in stored
+            if rows.nodes[name].level < level
+            and loads.issuperset(n.name for n in _needed(rows, [name]) if n.load is not None)
+        ]  # fmt: skip
+        stored = [x for x in stored if x not in known]
+        ends += [f"narrow({_read(rows, name)}, o_{i}.v[e]);" for i, name, _ in known]
+        wanted += [name for _, name, _ in known]
+        lines += _loop(rows, wanted, ends, [(i, dtype) for i, _, dtype in known], read, early=coming)
         for n in reduced:
             own, apart = f"({apart} * ROWS + local) * WARPS", apart + 1
             lines.append(f"  r_{n.name} = across<{_flag(n)}, THREADS>(r_{n.name}, part + {own}, lane);")
         lines += _row_loads(rows, level) + _row_values(rows, level)
-    stored = [(i, name, dtype) for i, (name, dtype) in enumerate(rows.outputs) if rows.nodes[name].full]
     if stored:
         ends = [f"narrow({_read(rows, name)}, o_{i}.v[e]);" for i, name, _ in stored]
         outputs = [(i, dtype) for i, _, dtype in stored]
@@ -211,7 +222,7 @@ def _loop(
     with a WHOLE row `early` ones of later passes. `between`: values of a row, found while the vectors are coming."""
     needed = _needed(rows, wanted)
     loads = [n for n in needed if n.load is not None]
-    lines = ["  for (unsigned base = first; base < width; base += step * UNROLL) {"]
+    lines = ["  for (unsigned base = first; FULL || base < width; base += step * UNROLL) {"]
     for again in (False, True):
         now = [n for n in loads if (n.name in read) == again]
         if now:
@@ -224,7 +235,7 @@ def _loop(
         read.update(n.name for n in ahead)
     lines += [f"  {line}" for line in between]
     lines += ["#pragma unroll", "    for (int u = 0; u < UNROLL; ++u) {"]
-    lines += ["      const unsigned j = base + u * step;", "      if (j < width) {"]
+    lines += ["      const unsigned j = base + u * step;", "      if (FULL || j < width) {"]
     lines += [f"        Pack<{_type(dtype)}, V> o_{i};" for i, dtype in stored]
     lines += ["#pragma unroll", "        for (int e = 0; e < V; ++e) {"]
     for n in needed:
@@ -242,7 +253,7 @@ def _loads(nodes: list[Node]) -> list[str]:
     """UNROLL vectors of each value into registers. A row's own pass the caches by, if asked; what all rows share does
     not."""
     lines = ["#pragma unroll", "    for (int u = 0; u < UNROLL; ++u) {", "      const unsigned j = base + u * step;"]
-    lines.append("      if (j < width) {")
+    lines.append("      if (FULL || j < width) {")
     for n in nodes:
         number, parts, part = n.load
         kind = f"const Pack<{_type(n.dtype)}, V>*"

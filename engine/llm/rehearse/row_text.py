@@ -20,6 +20,7 @@ struct Arguments {{
   const void* in[8];
   void* out[4];
   unsigned rows, width;
+  float share;  // 1 / width, of a mean
 }};
 
 template <typename T, int V>
@@ -84,18 +85,19 @@ __device__ __forceinline__ float across(float v, float* part, int lane) {{
 }}
 
 // WHOLE: the UNROLL vectors of its threads are the whole row, so each is read once. PASS: loads pass the caches by.
-template <typename T, int V, int THREADS, bool WHOLE, bool PASS>
+// FULL: every one of these vectors is in the row.
+template <typename T, int V, int THREADS, bool WHOLE, bool PASS, bool FULL>
 __global__ void __launch_bounds__(THREADS * ROWS) rows_kernel(Arguments a) {{
   constexpr int WARPS = (THREADS + 31) / 32;
 """
 TAIL = """\
 }}
 
-template <typename T, int V, int THREADS, bool WHOLE, bool PASS>
+template <typename T, int V, int THREADS, bool WHOLE, bool PASS, bool FULL = false>
 void start(const Arguments& a, cudaStream_t stream) {{
   const unsigned once = THREADS * V * UNROLL, blocks = (a.rows + ROWS - 1) / ROWS, deep = blocks / 65536 + 1;
   const dim3 grid(PIECES ? PIECES : (a.width + once - 1) / once, (blocks + deep - 1) / deep, deep);
-  rows_kernel<T, V, THREADS, WHOLE, PASS><<<grid, THREADS * ROWS, 0, stream>>>(a);
+  rows_kernel<T, V, THREADS, WHOLE, PASS, FULL><<<grid, THREADS * ROWS, 0, stream>>>(a);
 }}
 
 template <typename T>
@@ -109,6 +111,7 @@ cudaError_t launch(const Tensor* in, const Tensor* out, int inputs, int outputs,
   if (rows >= 1 << 30 || width >= 1 << 30) return cudaErrorInvalidValue;  // their places are counted in 32 bits
   a.rows = (unsigned)rows;
   a.width = (unsigned)width;
+  a.share = 1.f / (float)width;
   const bool few = rows * width <= FEW;
   if (width % VECTOR) {{
     start<T, 1, ROW_THREADS, false, STREAM>(a, stream);
@@ -130,7 +133,7 @@ HOLDING = """\
   constexpr int ONCE = ROW_THREADS * VECTOR * UNROLL, TWICE = 2 * ROW_THREADS;
   if constexpr (HOLD) {
     if (width <= ONCE) {
-      if (few) start<T, VECTOR, ROW_THREADS, true, true>(a, stream);
+      if (few && width == ONCE) start<T, VECTOR, ROW_THREADS, true, true, true>(a, stream);
       else start<T, VECTOR, ROW_THREADS, true, STREAM>(a, stream);
       return cudaGetLastError();
     }

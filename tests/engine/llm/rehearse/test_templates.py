@@ -38,21 +38,26 @@ class Model(torch.nn.Module):
 def get_inputs():
     return [torch.randn(5, 48)]
 """
-LAUNCH = "rows_kernel<T, V, THREADS, WHOLE, PASS><<<grid, THREADS * ROWS, 0, stream>>>(a);"
+LAUNCH = "rows_kernel<T, V, THREADS, WHOLE, PASS, FULL><<<grid, THREADS * ROWS, 0, stream>>>(a);"
 RUNTIME = """
-template <typename T, int V, int N, bool W, bool P>
+template <typename T, int V, int N, bool W, bool P, bool F>
 void emulated(dim3 grid, int threads, cudaStream_t stream, const Arguments& a) {
   void* arguments[] = {const_cast<Arguments*>(&a)};
   cudaLaunchConfig_t c = {};
   c.gridDim = grid; c.blockDim = dim3(threads); c.stream = stream;
-  cudaLaunchKernelExC(&c, reinterpret_cast<void const*>(&uc_cpu::Entry<&rows_kernel<T, V, N, W, P>>::call), arguments);
+  auto* entry = &uc_cpu::Entry<&rows_kernel<T, V, N, W, P, F>>::call;
+  cudaLaunchKernelExC(&c, reinterpret_cast<void const*>(entry), arguments);
 }
 """
-START = "\ntemplate <typename T, int V, int THREADS, bool WHOLE, bool PASS>\nvoid start("
+START = "\ntemplate <typename T, int V, int THREADS, bool WHOLE, bool PASS, bool FULL = false>\nvoid start("
 
 
-def module(name):
-    return SOFTMAX if name == "softmax" else GROUPS[name].module(SMALL.get(name, (6, 48)), "f16")
+def module(name, width=0):
+    """`width`: of its rows; 0: one that no threads share evenly."""
+    if name == "softmax":
+        return SOFTMAX.replace("48", str(width or 48))
+    *rows, wide = SMALL.get(name, (6, 48))
+    return GROUPS[name].module((*rows, width or wide), "f16")
 
 
 def space_of(source, cls="f16"):
@@ -80,17 +85,18 @@ def emulated(text, name):
     """A kernel for the CPU in a name space of its own; its entry is run_NAME."""
     text = re.sub("(?m)^#include.*$", "", text).replace(START, RUNTIME + START).replace("int run(", f"int run_{name}(")
     assert LAUNCH in text
-    text = text.replace(LAUNCH, "emulated<T, V, THREADS, WHOLE, PASS>(grid, THREADS * ROWS, stream, a);")
+    text = text.replace(LAUNCH, "emulated<T, V, THREADS, WHOLE, PASS, FULL>(grid, THREADS * ROWS, stream, a);")
     return f"namespace space_{name} {{\n{text}\n}}"
 
 
 NAMES = (*GROUPS, "softmax")
+FULL = 64  # elements of a row of which each thread has as many as it may
 
 
 @pytest.fixture(scope="module")
 def library(tmp_path_factory):
     """All row kernels, each in its default and in two random configurations, the second past the caches, and those that
-    reduce in one that was chosen for narrower rows, by one g++."""
+    reduce in one that was chosen for narrower rows and in one whose threads fill a row of FULL, by one g++."""
     if not shutil.which("g++"):
         pytest.skip("needs g++")
     head = ["#include <cuda_runtime.h>", "#include <cuda_bf16.h>", "#include <cuda_fp16.h>",
@@ -104,7 +110,8 @@ def library(tmp_path_factory):
         configs = [space.default, *drawn]
         if "hold" in space.names:  # made for rows of half the width: twice the threads hold this one
             narrow = {"row_threads": 8, "vector": 2, "unroll": 2, "block_rows": 2, "hold": 1}
-            configs.append(tuple(narrow.get(n, d) for n, d in zip(space.names, space.default, strict=True)))
+            for own in (narrow, narrow | {"unroll": FULL // 16}):
+                configs.append(tuple(own.get(n, d) for n, d in zip(space.names, space.default, strict=True)))
         for number, config in enumerate(configs):
             parts.append(emulated(space.text(config), f"{name}_{number}"))
     folder = tmp_path_factory.mktemp("rows")
@@ -114,11 +121,11 @@ def library(tmp_path_factory):
     return ctypes.CDLL(str(folder / "rows.so"))
 
 
-@pytest.mark.parametrize("number", [0, 1, 2, 3])
+@pytest.mark.parametrize("number", [0, 1, 2, 3, 4])
 @pytest.mark.parametrize("name", NAMES)
 def test_a_row_kernel_computes_what_its_module_says_in_any_configuration(name, number, library):
     names = {}
-    exec(compile(module(name), "module", "exec"), names)
+    exec(compile(module(name, FULL if number == 4 else 0), "module", "exec"), names)
     torch.manual_seed(0)
     inputs = names["get_inputs"]()
     if name == "cross_entropy":
