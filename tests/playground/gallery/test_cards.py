@@ -57,6 +57,13 @@ def rehearsed(view: View, strategy: str) -> bool:
     return view.strategy == strategy and models - {""} == {"rehearsed"}
 
 
+def mended(view: View, step: str) -> bool:
+    """Whether each trial that failed at a step has a later one that changed it and was judged."""
+    trials = view.trials.values()
+    failed = [t.number for t in trials if t.failed and t.failed.step == step]
+    return bool(failed) and all(any(t.parent == n and t.judged for t in trials) for n in failed)
+
+
 def template_then_search(view: View) -> bool:
     shown = topics("rehearsed_two_stage.jsonl")
     (first, template), effects = shown[0], dict(shown)["effects"]["effects"]
@@ -71,15 +78,17 @@ def triage_then_lessons(view: View) -> bool:
     ideas = [facts for topic, facts in shown if topic == "hypothesis"]
     triaged = [facts["by_roi"] for topic, facts in shown if topic == "triage"]
     against = all(facts["expected"] and facts["observed"] for facts in ideas)
-    return rehearsed(view, "mucutlass") and all(triaged) and len(ideas) > 2 and against and "lessons" in dict(shown)
+    lessons = "lessons" in dict(shown) and any(t.failed and t.failed.step == "check" for t in view.trials.values())
+    return rehearsed(view, "mucutlass") and all(triaged) and len(ideas) > 2 and against and lessons
 
 
 def tree_with_rejections(view: View) -> bool:
     shown = topics("rehearsed_optiml.jsonl")
     edits = [facts for topic, facts in shown if topic == "node" and facts["edits"]]
     rejected = {facts["kind"] for topic, facts in shown if topic == "guardrail"}
-    parts = all(e["diagnosis"]["limit"] and e["parts"] for e in edits)
-    return rehearsed(view, "optiml") and len(edits) > 5 and parts and rejected == {"slower"}
+    right = {n for n, t in view.trials.items() if t.judged}
+    parts = all(e["diagnosis"]["limit"] and bool(e["parts"]) == (e["trial"] in right) for e in edits)
+    return rehearsed(view, "optiml") and len(edits) > 5 and parts and rejected == {"slower", "wrong"}
 
 
 def one_kernel_evolves(view: View) -> bool:
@@ -88,7 +97,7 @@ def one_kernel_evolves(view: View) -> bool:
     started = [facts for topic, facts in shown if topic == "depth" and facts["state"] == "started" and facts["base_ms"]]
     late = min(seen) == dict(shown)["workload"]["reveal"] > 1
     slower = any(f["base_ms"] > f["best_ms"] for f in started)
-    return rehearsed(view, "cutegen") and len(started) > 3 and late and slower
+    return rehearsed(view, "cutegen") and len(started) > 3 and late and slower and mended(view, "check")
 
 
 def transposed_in_one(view: View) -> bool:
