@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dsl.ir import Attention, Collective, DType, Program, Recurrent
 from dsl.rules.recurrent.layout import compute_of
 
+HALVES = ("f16", "bf16")  # classes of half precision
 # The narrowest operands among the products decide, because they bound the error.
 _NARROWEST_FIRST = ((DType.I8,), (DType.E4M3, DType.E5M2), (DType.BF16,), (DType.F16,), (DType.TF32,))
 
@@ -21,11 +22,13 @@ def class_of(program: Program) -> str:
 
 
 def class_among(program: Program, allowed: Sequence[str]) -> str:
-    """The class in which a program counts where `allowed` are: its own. A program without products is of the narrowest
-    type that its stages store; where that is not allowed, it counts in the first class."""
+    """The class in which a program counts where `allowed` are: its own. Products in tf32 count in a class of half
+    precision where tf32 is not allowed: who allows f16 allows what is finer. A program without products is of the
+    narrowest type that its stages store; where that is not allowed, it counts in the first class."""
     cls = class_of(program)
     if any(isinstance(s, Collective | Attention | Recurrent) for s in program.stages):
-        return cls
+        coarser = next((c for c in allowed if c in HALVES), cls)
+        return coarser if cls == "tf32" not in allowed else cls
     stored = {t.dtype for s in program.stages for t in (s.type, *(a.type for a in s.also)) if t is not None}
     narrow = next((_name(dtypes) for dtypes in _NARROWEST_FIRST if stored & set(dtypes)), cls)
     return narrow if narrow in allowed or not allowed else allowed[0]

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from math import inf
 from typing import Any
 
-from engine.classes import class_of
+from engine.classes import HALVES, class_of
 from engine.devices import Candidate, TrialError
 from engine.evaluate.correctness.tolerance import ITS_OWN, Comparison, PyTorchError, bound, says_nothing, verdict
 from engine.session import events
@@ -133,7 +133,7 @@ class Rounds:
 def finer(candidate: Candidate) -> bool:
     """Return True if a candidate in a class of half precision has products in tf32. Who allows f16 allows what PyTorch
     gives in tf32: its times count as rivals there, too."""
-    if candidate.cls not in ("f16", "bf16"):
+    if candidate.cls not in HALVES:
         return False
     programs = [p.program for p in candidate.placed] or [candidate.program]
     return any(class_of(program) == "tf32" for program in programs)

@@ -18,6 +18,7 @@ from dsl.ir import Collective, Conv, DType, Gemm, Program
 from dsl.lower.plan.rescue import WAIT_MS, chosen
 from dsl.printer import to_text
 from dsl.rules import legal
+from engine.classes import HALVES
 from engine.strategies.planner.lowering import fp8
 from engine.strategies.planner.lowering.choice import COMPUTE, Choice
 from engine.strategies.planner.lowering.drafts import Attention, Convolution
@@ -35,7 +36,6 @@ FINER = 2  # of them at most with products in tf32, in a class of half precision
 BY_CPP = ", built by nvcc"
 SCALED = ", scaled by powers of two into f16's range"
 IN_TF32 = ", products in tf32"
-HALVES = ("f16", "bf16")
 
 
 @dataclass
