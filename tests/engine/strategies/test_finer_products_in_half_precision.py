@@ -57,3 +57,9 @@ def test_what_it_learns_is_remembered_as_tf32():
     text = mine.text(mine.seeds()[0])
     entry = memory.won("a", "f16", first.backend, text, 0.27, 132, first.main)
     assert entry.cls == "tf32"
+
+
+def test_each_of_their_trials_says_so():
+    mine = line(product(256, 256, 524288), ("f16",), "f16")
+    for step in (mine.plan()[0], mine.seeds()[0]):
+        assert mine.proposal(step, load("h200")).change.endswith(", products in tf32")

@@ -19,7 +19,7 @@ from engine.strategies.planner.memory import Memory, Won
 from engine.strategies.planner.search import build_cost, candidates
 from engine.strategies.planner.search.candidates import Ranked
 from engine.strategies.planner.search.guard_risk import chance, depth, expected_ms
-from engine.strategies.planner.search.structures import SCALED, Structure, prediction
+from engine.strategies.planner.search.structures import IN_TF32, SCALED, Structure, prediction
 from engine.strategies.problem import Part
 from sol.hardware import Hardware
 from sol.triage import Hypothesis, triage
@@ -193,7 +193,7 @@ class Line:
             change, why = self._first(step.structure, p, predicted)
         else:
             change, why = candidates.change(before, step.ranked.config), self._configured(step, predicted.ms)
-            change += SCALED if step.structure.words.endswith(SCALED) else ""
+            change += next((w for w in (SCALED, IN_TF32) if step.structure.words.endswith(w)), "")
             if step.won is not None:
                 why = f"won on {step.won}; {why}"
             if parent is not None:
