@@ -176,6 +176,7 @@ class _Levers:
         )
 
     def classes(self, allowed: tuple[str, ...]) -> None:
+        bound_by = fused_bound(self.original, self.hw, self.cls).bound_by
         for cls in allowed:
             if cls == self.cls or self.hw.peak(cls) <= self.hw.peak(self.cls):
                 continue
@@ -187,6 +188,8 @@ class _Levers:
             gain = f"the matrix peak is {ratio:.1f} times that of {self.cls}"
             if not kinds & {"matrix", "conv", "attention"}:
                 gain = "intermediate tensors take fewer bytes"
+            elif bound_by == "memory":
+                gain = "what is stored in it, as weights are once they are cast, takes fewer bytes"
             self.add(
                 "lower_class",
                 f"Use the {cls} class",

@@ -117,6 +117,13 @@ def test_where_no_product_is_a_lower_class_saves_bytes_and_not_matrix_time():
     assert "matrix" not in lever.why and "fewer bytes" in lever.why
 
 
+def test_a_product_of_few_rows_gains_by_the_bytes_of_its_weight():
+    for rows, words in ((96, "takes fewer bytes"), (4096, "the matrix peak is 2.0 times that of tf32")):
+        b = Builder()
+        lever = actions(b.done(b.linear(b.input("x", rows, 8192), 8192)), "tf32", allowed=("f16",))["lower_class"]
+        assert words in lever.why
+
+
 def test_a_convolution_that_is_in_channels_last_already_need_not_be_kept_there():
     def conv(strides):
         b = Builder()

@@ -102,14 +102,18 @@ def test_the_slow_builds_are_announced_before_their_turn():
 
 
 @pytest.mark.parametrize(
-    ("rows", "left", "first"),
+    ("rows", "worst", "left", "first"),
     [
-        (512, 12, "cute"),  # expected to be 1.2 times as slow as what nvcc builds meanwhile
-        (128, 12, "cpp"),  # twice as slow
-        (512, 1, "cpp"),  # one trial is for the best
+        (512, 2.5, 12, "cute"),  # expected to be 1.2 times as slow as what nvcc builds meanwhile
+        (128, 2.5, 12, "cute"),  # twice as slow
+        (128, 1.5, 12, "cpp"),  # more than may be
+        (512, 2.5, 1, "cpp"),  # one trial is for the best
     ],
 )
-def test_while_nvcc_builds_the_best_another_structure_is_tried_unless_it_is_much_worse(rows, left, first):
+def test_while_nvcc_builds_the_best_another_structure_is_tried_unless_it_is_much_worse(
+    rows, worst, left, first, monkeypatch
+):
+    monkeypatch.setattr("engine.strategies.planner.planner.WORSE", worst)
     graph = along_n(rows)
     built = planner(graph, ("tf32",), "measured").upcoming(State())[0]
     assert built.backend == "cpp"
