@@ -56,7 +56,8 @@ class _Levers:
         self.costs = costs_of(self.graph)
         self.eager: Attainable = predict_eager(graph, hw, cls, autocast=True)
         self.stage: dict[str, StageTime] = {s.name: s for s in self.eager.stages}
-        self.limit = fused_bound(graph, hw, cls).ms
+        bound = fused_bound(graph, hw, cls)
+        self.limit, self.bound_by = bound.ms, bound.bound_by
         self.levers: list[Lever] = []
         self.fused: set[str] = set()  # ops in the tail of some product
 
@@ -176,7 +177,6 @@ class _Levers:
         )
 
     def classes(self, allowed: tuple[str, ...]) -> None:
-        bound_by = fused_bound(self.original, self.hw, self.cls).bound_by
         for cls in allowed:
             if cls == self.cls or self.hw.peak(cls) <= self.hw.peak(self.cls):
                 continue
@@ -188,8 +188,8 @@ class _Levers:
             gain = f"the matrix peak is {ratio:.1f} times that of {self.cls}"
             if not kinds & {"matrix", "conv", "attention"}:
                 gain = "intermediate tensors take fewer bytes"
-            elif bound_by == "memory":
-                gain = "what is stored in it, as weights are once they are cast, takes fewer bytes"
+            elif self.bound_by == "memory":
+                gain = "a weight that is cast once takes fewer bytes"
             self.add(
                 "lower_class",
                 f"Use the {cls} class",

@@ -5,6 +5,7 @@ import pytest
 from dsl.ir import DType
 from engine.classes import class_of
 from engine.devices import Problem
+from engine.strategies.planner import memory
 from sol.hardware import load
 from tests.engine.graphs import Builder
 from tests.engine.planning import planned
@@ -52,8 +53,6 @@ def test_a_module_in_half_precision_has_nothing_finer():
 def test_what_it_learns_is_remembered_as_tf32():
     mine = line(product(256, 256, 524288), ("f16",), "f16")
     first = mine.structures[0]
-    from engine.strategies.planner import memory
-
     text = mine.text(mine.seeds()[0])
     entry = memory.won("a", "f16", first.backend, text, 0.27, 132, first.main)
     assert entry.cls == "tf32"

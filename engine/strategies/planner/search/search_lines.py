@@ -193,11 +193,13 @@ class Line:
             change, why = self._first(step.structure, p, predicted)
         else:
             change, why = candidates.change(before, step.ranked.config), self._configured(step, predicted.ms)
-            change += next((w for w in (SCALED, IN_TF32) if step.structure.words.endswith(w)), "")
+            change += SCALED if step.structure.words.endswith(SCALED) else ""
             if step.won is not None:
                 why = f"won on {step.won}; {why}"
             if parent is not None:
                 why = f"next to trial {parent}, the best so far: {why}"
+        if step.structure.finer and IN_TF32 not in change:
+            change += IN_TF32
         if self.number:
             change = f"region {self.number}: {change}"
         if self.part.algebraic is not None:

@@ -61,7 +61,7 @@ class Structure:
     @property
     def finer(self) -> bool:
         """Return True if its products are in a finer class than the one that it is tried in."""
-        return self.words.endswith(IN_TF32)
+        return IN_TF32 in self.words
 
     def named(self, name: str) -> Structure:
         """The same with programs of that name."""
