@@ -132,7 +132,7 @@ class Adapter:
         with self._admitting:
             if not self._has_room():
                 return None
-        suspects = not any(r.lease.suspect for r in self.running.values())
+        suspects = not any(r.isolated for r in self.running.values())
         own_keys = sum(r.waits for r in self.running.values()) < self.most
         return log.claim(self.engine_id, self.serves, suspects=suspects, own_keys=own_keys)
 

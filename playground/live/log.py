@@ -95,7 +95,7 @@ def claim(
         losses, step = chosen.losses, chosen.lost_at
         if chosen.state == Session.RUNNING:  # its engine was lost
             step = _step(chosen.id)
-            losses = losses + 1 if step == chosen.lost_at else 1
+            losses = (losses + 1 if step == chosen.lost_at else 1) if not _rested(chosen.id) else losses
         with transaction.atomic():
             if (
                 waiting(serves)
@@ -119,6 +119,22 @@ def _step(session_id: str) -> int:
     """How far the session's work is: the number of its last event that neither its owner nor a new engine causes."""
     of_the_work = SessionEvent.objects.filter(session_id=session_id).exclude(kind__in=BESIDE)
     return of_the_work.aggregate(last=Max("seq"))["last"] or 0
+
+
+def is_paused(of: Iterable[events.Event], before: bool = False) -> bool:
+    """Whether a session is paused behind these events, if it was `before` them."""
+    words = [e.action for e in of if isinstance(e, events.Controlled) and e.action in ("pause", "resume")]
+    return words[-1] == "pause" if words else before
+
+
+def _rested(session_id: str) -> bool:
+    """Return True if the engine that was lost had taken the session when it was paused, so that nothing of it ran."""
+    said = SessionEvent.objects.filter(session_id=session_id).order_by("-seq")
+    last = said.exclude(kind=events.Controlled.KIND).values_list("seq", "kind").first()
+    word = said.filter(kind=events.Controlled.KIND, data__action__in=("pause", "resume")).first()
+    if last is None or word is None or last[1] != events.Resumed.KIND:
+        return False
+    return word.data["action"] == "pause" and word.seq < last[0]
 
 
 def not_lost(lease: Lease) -> None:

@@ -32,20 +32,24 @@ logger = logging.getLogger(__name__)
 # Engines lost in a row at the same step of a session before it is given up. A lost engine takes all its sessions with
 # it, so those that make it a suspect do not count: five more must be lost while nothing new starts beside it.
 MOST_LOSSES = log.SUSPECT + 5
+# Seconds that a suspect has to get on before others start beside it again: what ends an engine does so sooner, and a
+# session may wait for its agent for an hour.
+ALONE = 60.0
 
 
 class Running:
     """`run`: engine.session.runner.run, or a script of events from the tests; `device`: what `auto` means here;
-    `began`: when this engine took it, by the monotonic clock; `settled`: it had a trial, so it holds the memory that it
-    needs; `advanced`: its own work got on; `waits`: for a visitor's key, and holds nothing meanwhile. `admit(self)`
-    ends that, if the engine has room for the session."""
+    `began`: when this engine took it or its owner let it go on, by the monotonic clock; `settled`: it had a trial, so
+    it holds the memory that it needs; `advanced`: its own work got on; `rests`: it was paused when this engine took it,
+    so nothing of it runs; `waits`: for a visitor's key, and holds nothing meanwhile. `admit(self)` ends that, if the
+    engine has room for the session."""
 
     def __init__(
         self, lease: log.Lease, run: Callable[..., Iterator[Any]], device: str, mailbox: Mailbox,
         admit: Callable[[Running], bool] = lambda running: True,
     ):  # fmt: skip
         self.lease, self.run, self.device, self.mailbox = lease, run, device, mailbox
-        self.began, self.settled, self.advanced = time.monotonic(), False, False
+        self.began, self.settled, self.advanced, self.rests = time.monotonic(), False, False, False
         self.waits = lease.own_key
         self._postbox = Postbox(lease, lambda: admit(self)) if lease.own_key else None
         self._leave = Flag()
@@ -53,8 +57,10 @@ class Running:
 
     @property
     def isolated(self) -> bool:
-        """Several engines were lost at the step that it is at, so nothing new starts beside it."""
-        return self.lease.suspect and not self.advanced
+        """Several engines were lost at the step that it is at, so for a while nothing new starts beside it."""
+        if not self.lease.suspect or self.advanced or self.rests:
+            return False
+        return time.monotonic() - self.began < ALONE
 
     def leave(self) -> None:
         """Release the session soon."""
@@ -105,6 +111,7 @@ class Running:
             logger.error("session %s: %s", session.id, e)
             self._end(str(e), "unreadable_log")
             return
+        self.rests = log.is_paused(event for _, event in history)
         patience = 60 * conf.get("UCUTLASS_AGENT_IDLE_MINUTES") if session.spec.get("strategy") == "agent" else None
         control = Control(session.id, self.mailbox, lambda: self._lost.is_set() or self._leave.is_set(), patience)
         ended = False
@@ -124,6 +131,8 @@ class Running:
                     log.append(lease, [(emitted.event, emitted.blobs)], t=emitted.t, handled=handled)
                 self.settled = self.settled or isinstance(emitted.event, events.TrialProposed)
                 self.advanced = self.advanced or emitted.event.KIND not in log.BESIDE
+                if self.rests and not log.is_paused([emitted.event], self.rests):
+                    self.began, self.rests = time.monotonic(), False
                 ended = isinstance(emitted.event, events.SessionEnded)
         except (log.LeaseLost, *AWAY):
             raise

@@ -30,6 +30,7 @@ from pathlib import Path
 
 from engine.evaluate.timing import gpu_condition
 from engine.executors import LOADING
+from engine.sandbox import tree
 from tests.playground.conftest import ROOT, House
 from tests.playground.test_end_to_end import MODULE
 from tests.playground.test_sessions_survive_kills import ENDS, Rows, descendants, kill
@@ -59,7 +60,8 @@ def cpu_seconds(pid: int) -> float:
 
 class Sampler(threading.Thread):
     """(time, CPU seconds, bytes) of the engine's processes, a few times a second. CPU time of ended processes counts
-    from their last sample on."""
+    from their last sample on. Pages that processes share since a fork count once where the sum is over MOST_BYTES: to
+    find them takes milliseconds for each process."""
 
     def __init__(self) -> None:
         super().__init__(daemon=True)
@@ -71,16 +73,16 @@ class Sampler(threading.Thread):
     def run(self) -> None:
         tick = os.sysconf("SC_CLK_TCK")
         while not self._end.wait(0.25):
-            resident = 0
-            for pid in [self.engine, *descendants(self.engine)] if self.engine else []:
+            pids = [self.engine, *descendants(self.engine)] if self.engine else []
+            for pid in pids:
                 try:
                     stat = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
-                    status = Path(f"/proc/{pid}/status").read_text()
                 except OSError:
                     continue
                 self._cpu[pid, int(stat[19])] = (int(stat[11]) + int(stat[12])) / tick
-                lines = dict(line.split(":", 1) for line in status.splitlines() if ":" in line)
-                resident += sum(int(lines.get(k, "0 kB").split()[0]) << 10 for k in ("RssAnon", "RssShmem"))
+            resident, _ = tree.usage(pids)
+            if resident > MOST_BYTES:
+                resident -= tree.shared(pids)
             self.samples.append((time.time(), sum(self._cpu.values()), resident))
 
     def stop(self) -> None:

@@ -1,6 +1,7 @@
 """A lease that ends far in the future was written before the clock jumped back; and a lost engine counts against a
 session only where the session got no further."""
 
+from dataclasses import replace
 from datetime import timedelta
 
 import pytest
@@ -89,8 +90,53 @@ def test_an_engine_that_slept_through_its_lease_was_not_lost():
     assert session.losses == 0
 
 
-def test_nothing_new_starts_beside_a_suspect_until_it_gets_on():
-    suspect = Running(log.Lease("s", "e", 9, taken_over=True, suspect=True), script.run, "modelled:h200", Mailbox())
+@pytest.fixture
+def suspect() -> Running:
+    _, lease = claimed()
+    return Running(replace(lease, taken_over=True, suspect=True), script.run, "modelled:h200", Mailbox())
+
+
+def test_nothing_new_starts_beside_a_suspect_until_it_gets_on(suspect):
     assert suspect.isolated
     suspect.advanced = True
     assert not suspect.isolated
+
+
+def test_a_suspect_that_does_not_get_on_holds_the_others_up_for_a_minute_at_most(suspect):
+    suspect.began -= 60
+    assert not suspect.isolated
+
+
+def paused(lease: log.Lease, *words: str) -> None:
+    log.append(lease, [(log.events.Controlled(word, {}), {}) for word in words])
+
+
+def test_a_suspect_that_was_paused_holds_nobody_up_until_its_owner_resumes_it(suspect):
+    paused(suspect.lease, "pause")
+    states = []
+
+    def run(spec, **more):
+        states.append(suspect.isolated)
+        yield script.emitted(log.events.Progress("nothing begins"), {})
+        states.append(suspect.isolated)
+        yield script.emitted(log.events.Controlled("resume", {}), {})
+        states.append(suspect.isolated)
+        yield from script.run(spec, **more)
+
+    suspect.run = run
+    suspect.work()
+    assert states == [False, False, True]
+    assert suspect.advanced
+
+
+def test_a_session_that_was_paused_all_along_is_not_to_blame_for_a_lost_engine():
+    session, lease = claimed()
+    paused(lease, "pause")
+    for losses in (1, 1, 1):  # the first engine may have worked on it
+        log.append(lost(session), [(log.events.Resumed("again"), {})])
+        session.refresh_from_db()
+        assert session.losses == losses
+    paused(log.Lease(session.id, "next", Session.objects.get(id=session.id).claims), "resume")
+    lost(session)
+    session.refresh_from_db()
+    assert session.losses == 2

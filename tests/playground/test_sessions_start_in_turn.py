@@ -29,7 +29,7 @@ def take(engine: Adapter, most: int = 20) -> None:
         thread = threading.Thread(target=time.sleep, args=(5.0,), daemon=True)
         thread.start()
         state = {"settled": False, "waits": False, "isolated": False, "began": time.monotonic()}
-        engine.running[thread] = SimpleNamespace(**state, lease=SimpleNamespace(suspect=False))
+        engine.running[thread] = SimpleNamespace(**state)
 
 
 def test_a_few_start_at_a_time_and_the_next_when_one_had_its_trial(claims):

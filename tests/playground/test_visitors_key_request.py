@@ -193,8 +193,7 @@ def test_sessions_that_wait_hold_no_place_of_the_engine(client):
             return True
 
     def running(waits):
-        lease = SimpleNamespace(suspect=False)
-        return SimpleNamespace(waits=waits, settled=True, isolated=waits, began=0.0, lease=lease)
+        return SimpleNamespace(waits=waits, settled=True, isolated=waits, began=0.0)
 
     waits = [running(True) for _ in range(2)]
     engine.running = {Alive(): r for r in waits}
