@@ -129,9 +129,9 @@ def is_paused(of: Iterable[events.Event], before: bool = False) -> bool:
 
 def _rested(session_id: str) -> bool:
     """Return True if the engine that was lost had taken the session when it was paused, so that nothing of it ran."""
-    said = SessionEvent.objects.filter(session_id=session_id).order_by("-seq")
-    last = said.exclude(kind=events.Controlled.KIND).values_list("seq", "kind").first()
-    word = said.filter(kind=events.Controlled.KIND, data__action__in=("pause", "resume")).first()
+    logged = SessionEvent.objects.filter(session_id=session_id).order_by("-seq")
+    last = logged.exclude(kind=events.Controlled.KIND).values_list("seq", "kind").first()
+    word = logged.filter(kind=events.Controlled.KIND, data__action__in=("pause", "resume")).first()
     if last is None or word is None or last[1] != events.Resumed.KIND:
         return False
     return word.data["action"] == "pause" and word.seq < last[0]

@@ -113,11 +113,22 @@ def greatest(most, values):
 
 
 @cute.jit
-def watch(most: Uint32, flag: cute.Tensor):
-    """Raise the flag where the greatest magnitude of a warp is neither 0 nor within [2^-9, 65504]."""
+def out_of_range(most: Uint32):
+    """Whether the greatest magnitude of a warp is neither 0 nor within [2^-9, 65504]."""
     most = Uint32(cute.arch.warp_redux_sync(most, kind="umax"))
-    if (most != 0) & ((most < Uint32(0x3B000000)) | (most > Uint32(0x477FE000))):
+    return (most != 0) & ((most < Uint32(0x3B000000)) | (most > Uint32(0x477FE000)))
+
+
+@cute.jit
+def raise_where(wrong, flag: cute.Tensor):
+    """Raise the flag. Stores to one word follow each other, so a warp stores once for all that it read."""
+    if wrong:
         cute.make_tensor(flag.iterator, cute.make_layout((1,)))[0] = Int32(1)
+
+
+def watch(most, flag):
+    """Raise the flag where the greatest magnitude of a warp is out of range."""
+    raise_where(out_of_range(most), flag)
 '''
 
 IMPORTS = frozenset(

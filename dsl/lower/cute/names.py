@@ -14,7 +14,7 @@ RESERVED = {
     *("os", "torch", "cute", "cutlass", "quack", "math", "operator", "build", "load", "run", "check", "launch"),
     *("inputs", "outputs", "artifact", "acc", "fakes", "stage", "stages", "operands", "device", "t", "memory", "at"),
     *("fmax", "fmin", "gelu_erf", "gelu_tanh_approx", "silu", "sigmoid", "partial", "graphs"),
-    *("guard_flag", "greatest", "watch", "leave_where_set"),
+    *("guard_flag", "greatest", "out_of_range", "raise_where", "watch", "leave_where_set"),
 }
 # Names of variables in generated kernels, which would hide a tensor of the same name.
 LOCALS = {

@@ -141,12 +141,13 @@ def gate(kernel, flag_of, up):
 
 LEAVE = '''\
 def leave_where_set(flag):
-    """End the block if one of its threads sees the guard's flag set: nobody reads its results. The others of the kernel
-    may be setting it, so threads might see it differently, and agree before any of them leaves."""
+    """End the block if its first thread sees the guard's flag set: nobody reads its results. Others of the kernel may
+    be setting it, so threads might see it differently, and loads of one word follow each other: one a block."""
     llvm.inline_asm(
         None,
         [flag.iterator.toint().ir_value()],
-        "{ .reg .pred leaves; .reg .b32 flag; ld.relaxed.gpu.global.b32 flag, [$0]; setp.ne.s32 leaves, flag, 0; "
+        "{ .reg .pred leaves, first; .reg .b32 flag, thread; mov.u32 thread, %tid.x; setp.eq.u32 first, thread, 0; "
+        "mov.b32 flag, 0; @first ld.relaxed.gpu.global.b32 flag, [$0]; setp.ne.s32 leaves, flag, 0; "
         "barrier.cta.red.or.pred leaves, 0, leaves; @leaves exit; }",
         "l,~{memory}",
         has_side_effects=True,

@@ -153,7 +153,7 @@ def add_kernel(text: Text, walk: Walk) -> str:
             reads.append(f"read({r.tensor}, at[{i}], {how[0]}{how[1]})")
     lines += [
         f"        ready.append((at, {', '.join(reads)}))",
-        *(["    most = Uint32(0)"] if walk.flag and width < 4 else []),
+        *([f"    {'wrong = cutlass.Boolean(False)' if width >= 4 else 'most = Uint32(0)'}"] if walk.flag else []),
         f"    for row in cutlass.range_constexpr({rows}):",
         f"        at, {', '.join(value_name(label) for label, _ in places[: 1 + len(walk.readings)])} = ready[row]",
     ]
@@ -161,7 +161,7 @@ def add_kernel(text: Text, walk: Walk) -> str:
     def look(values: str) -> str:
         """The line that checks a vector for the guard, or accumulates the maximum of several short vectors."""
         short_one = f"most = greatest(most, {values})"
-        return short_one if width < 4 else f"watch(greatest(Uint32(0), {values}), {walk.flag})"
+        return short_one if width < 4 else f"wrong = wrong | out_of_range(greatest(Uint32(0), {values}))"
 
     if walk.flag and not walk.stored:
         lines.append(f"        {look('x_values')}")
@@ -184,8 +184,8 @@ def add_kernel(text: Text, walk: Walk) -> str:
         how = read_width(merged.strides[f"o{i}"], o, width)[1]
         store = f"write({o.tensor}, at[{first_output + i}], {result}{how})"
         lines += [f"        if {index} < {vectors}:", f"            {store}"] if guard else [f"        {store}"]
-    if walk.flag and width < 4:
-        lines.append(f"    watch(most, {walk.flag})")
+    if walk.flag:
+        lines.append(f"    {'raise_where(wrong' if width >= 4 else 'watch(most'}, {walk.flag})")
     text.add("\n".join(lines))
     bits = min(128, width * walk.x.dtype.bits)
     return f"{bits}-bit accesses" if width > 1 else "element by element"

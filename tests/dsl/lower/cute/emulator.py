@@ -301,7 +301,8 @@ cute = types.SimpleNamespace(
 _plain = {t.name: t for t in (Float32, Float16, BFloat16, Int32, Int8, Uint32, Int64, E4M3, E5M2, Float64)}
 cutlass = types.SimpleNamespace(
     cute=cute, range=device_range, range_constexpr=range, const_expr=lambda x: x, Constexpr=object,
-    min=np.minimum, max=np.maximum, select_=_select, utils=types.SimpleNamespace(SmemAllocator=Allocator), **_plain,
+    min=np.minimum, max=np.maximum, select_=_select, utils=types.SimpleNamespace(SmemAllocator=Allocator),
+    Boolean=lambda x: np.asarray(x, bool), **_plain,
 )  # fmt: skip
 
 
