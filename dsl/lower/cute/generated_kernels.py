@@ -121,9 +121,12 @@ def out_of_range(most: Uint32):
 
 @cute.jit
 def raise_where(wrong, flag: cute.Tensor):
-    """Raise the flag. Stores to one word follow each other, so a warp stores once for all that it read."""
+    """Raise the flag. Stores to one word follow each other, so a warp stores once for all that it read, and not where
+    another one of its SM did."""
     if wrong:
-        cute.make_tensor(flag.iterator, cute.make_layout((1,)))[0] = Int32(1)
+        word = cute.make_tensor(flag.iterator, cute.make_layout((1,)))
+        if word[0] == 0:
+            word[0] = Int32(1)
 
 
 def watch(most, flag):

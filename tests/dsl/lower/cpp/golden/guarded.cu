@@ -205,10 +205,12 @@ __device__ __forceinline__ float larger(float most, float x) {
 #endif
 
 // Raises the flag where the largest magnitude of a warp's chunk is neither 0 nor within [2^-9, 65504]. All lanes call it;
-// magnitudes compare as their bits do, and a NaN's are the largest.
+// magnitudes compare as their bits do, and a NaN's are the largest. Stores to one word follow each other, 10 ns apart
+// where others read it, so a warp that sees it set leaves it.
 __device__ __forceinline__ void watch(float most, int* flag) {
   unsigned const bits = __reduce_max_sync(0xffffffffu, __float_as_uint(most));
-  if (bits != 0u && bits - 0x3b000000u > 0x477fe000u - 0x3b000000u) *flag = 1;
+  bool const wrong = bits != 0u && bits - 0x3b000000u > 0x477fe000u - 0x3b000000u;
+  if (wrong && *static_cast<int const volatile*>(flag) == 0) *flag = 1;
 }
 #endif
 
