@@ -41,6 +41,19 @@ class Bad(Exception):
         self.code, self.reason, self.line, self.of_device = code, reason, line, of_device
 
 
+def without_nested_tensors(model: Any) -> None:
+    """Let encoders with a padding mask compute padded tokens, too.
+
+    In eval mode eager PyTorch packs the others into nested tensors and returns zeros for the padded ones, but not under
+    torch.compile, torch.export or autocast, nor where a mask is not left aligned. So its ways agree without them alone.
+    """
+    import torch
+
+    for module in model.modules():
+        if isinstance(module, torch.nn.TransformerEncoder):
+            module.use_nested_tensor = False
+
+
 @dataclass
 class Loaded:
     """The executed text. `inputs_from`: get_inputs | inputs | example_inputs."""
@@ -78,6 +91,7 @@ class Loaded:
                 if hasattr(module, "reset_parameters"):
                     module.reset_parameters()
         model.eval()  # whose result is None where a class's own `train` returns nothing
+        without_nested_tensors(model)
         return model
 
     def inputs(self, seed: int = 0) -> tuple[Any, ...]:

@@ -48,13 +48,30 @@ def permitted(cls: str | None) -> contextlib.AbstractContextManager[None]:
     return strict() if cls == "f32" else contextlib.nullcontext()
 
 
-def casting(cls: str | None, device: str) -> contextlib.AbstractContextManager[Any]:
+@contextlib.contextmanager
+def casting(cls: str | None, device: str) -> Iterator[None]:
     """torch.autocast in f16 and bf16, casting at every call; nothing in other classes."""
     import torch
 
     if cls not in HALF:
-        return contextlib.nullcontext()
-    return torch.autocast(device, dtype=getattr(torch, HALF[cls]), cache_enabled=False)
+        yield
+        return
+    with unfused(), torch.autocast(device, dtype=getattr(torch, HALF[cls]), cache_enabled=False):
+        yield
+
+
+@contextlib.contextmanager
+def unfused() -> Iterator[None]:
+    """Encoder layers without the one operation of eval mode, which hides their products. On a GPU autocast leaves it
+    out itself, but not on a CPU, where it would compute in f32."""
+    import torch
+
+    fused = torch.backends.mha.get_fastpath_enabled()
+    torch.backends.mha.set_fastpath_enabled(False)
+    try:
+        yield
+    finally:
+        torch.backends.mha.set_fastpath_enabled(fused)
 
 
 @contextlib.contextmanager
@@ -138,17 +155,14 @@ def rounding(cut: Callable[[Any, int], Any], products: dict[str, tuple[int, int,
         return call
 
     networks = {name: getattr(torch._VF, name) for name in RECURRENT}
-    fused = torch.backends.mha.get_fastpath_enabled()  # it hides an encoder layer's products in one operation
-    torch.backends.mha.set_fastpath_enabled(False)
     for name, network in networks.items():
         setattr(torch._VF, name, stepwise(network))
     try:
-        with strict(), Round():
+        with strict(), unfused(), Round():
             yield
     finally:
         for name, network in networks.items():
             setattr(torch._VF, name, network)
-        torch.backends.mha.set_fastpath_enabled(fused)
 
 
 @contextlib.contextmanager

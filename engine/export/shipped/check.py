@@ -134,6 +134,9 @@ class Original:
         with torch.device(device):
             self.model = names["Model"](*names.get("get_init_inputs", list)()).to(device)
             self.model.eval()
+            for module in self.model.modules():  # as under torch.compile, which returns no zeros for padded tokens
+                if isinstance(module, torch.nn.TransformerEncoder):
+                    module.use_nested_tensor = False
             self.inputs = [x.to(device) if torch.is_tensor(x) else x for x in names["get_inputs"]()]
         self.writes = ()  # paths of buffers that forward writes, and places of inputs among its tensors
         self.forward = list(inspect.signature(names["Model"].forward).parameters)[1:]

@@ -28,7 +28,7 @@ from engine.evaluate.integrity.process.nvcc_unit import nvcc_library
 from engine.sandbox import pasted
 from engine.sandbox.channel import PASTED
 from engine.session.kernel_text import no_entry
-from engine.trace.load import Bad
+from engine.trace.load import Bad, without_nested_tensors
 
 MODULE = "candidate"
 _DTYPES = {
@@ -242,6 +242,7 @@ def _entry(source: str, names: dict[str, Any], init: list | None, device: str, n
             raise Bad("not_loaded", f"{entry}(...) is no torch.nn.Module")
         model = model.to(device).requires_grad_(False)
         model.eval()  # whose result is None where a class's own `train` returns nothing
+        without_nested_tensors(model)
         return Loaded(model, True, facts={"entry": entry})
     if callable(called):
         return Loaded(called, False, facts={"entry": entry})
