@@ -4,18 +4,32 @@ Every block of a transformer adds its result to the residual stream, normalises 
 As two stages the sum is written and read once more; the norm has it in registers (`acc2`) and stores it beside its own
 result. All results of a stage have one element type, so this is for modules in f16 and bf16: in an f32 module the
 sum must keep f32, and the norm's result, which products read, is better rounded as it is stored.
+
+And a norm computes what lies between it and a product (`late`), so that the product can store its own sum in half
+precision, as torch.autocast does: a sigmoid, for example, leaves values so close to each other that to round them costs
+more than twice the error that PyTorch has, and a norm reads a product's result from memory in any case.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from copy import copy
 from dataclasses import replace
 
 from dsl.ir import Acc, Call, Expr, Load, loads
-from engine.strategies.planner.lowering.drafts import Draft, Elementwise, Normalization, reference, stage_of
+from engine.strategies.planner.lowering.drafts import (
+    Convolution,
+    Draft,
+    Elementwise,
+    Normalization,
+    Product,
+    reference,
+    stage_of,
+)
 from engine.strategies.planner.lowering.lowering_context import key, unkey
 
 _HALF = ("f16", "bf16")
+_LINEAR = {"add", "sub", "mul", "div", "neg"}  # in these the rounding of a stored result is as large as that of its sum
 Moved = dict[str, str]
 
 
@@ -40,6 +54,30 @@ def stored_by_norms(drafts: Sequence[Draft], results: list[str], move: Callable[
             move(other, moved)
         results = [moved.get(r, r) for r in results]
     return results
+
+
+def late(drafts: Sequence[Draft], results: Sequence[str]) -> tuple[Draft, ...]:
+    """The drafts with what lies between a product and the norm that alone reads it computed by the norm."""
+    drafts = [copy(draft) for draft in drafts]
+    for norm in drafts:
+        at = stage_of(norm.x.of) if isinstance(norm, Normalization) else None
+        if at is None or norm.x != replace(norm.x, of=reference(at), shape=drafts[at].shape, transposed=False):
+            continue
+        product = drafts[at]
+        alone = reference(at) not in results and all(
+            reference(at) not in other.read() for other in drafts if other is not norm
+        )
+        if not alone or not isinstance(product, Product | Convolution) or norm.of != Acc():
+            continue
+        if len(product.outs) != 1 or product.names != norm.names or not _bends(product.outs[0]):
+            continue
+        if not any(unkey(x.name)[0] == reference(at) for e in norm.outs for x in loads(e)):
+            norm.of, product.outs = product.outs[0], [Acc()]
+    return tuple(drafts)
+
+
+def _bends(e: Expr) -> bool:
+    return isinstance(e, Call) and (e.fn not in _LINEAR or any(map(_bends, e.args)))
 
 
 def _sum_of(drafts: Sequence[Draft], j: int, results: Sequence[str]) -> int | None:
@@ -77,6 +115,3 @@ def _with(e: Expr, old: Expr, new: Expr) -> Expr:
     if e == old:
         return new
     return replace(e, args=tuple(_with(a, old, new) for a in e.args)) if isinstance(e, Call) else e
-
-
-__all__ = ["stored_by_norms"]

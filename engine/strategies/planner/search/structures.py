@@ -124,10 +124,11 @@ def _choices(lowered: Lowered, cls: str, images: bool) -> list[Choice]:
     cast = lowered.dtype == "f32" if cls == "fp8" else COMPUTE[cls].value != lowered.dtype and cls != "tf32"
     turns = (False, False), (True, False), (True, True)  # operands copied to lie along K, the first one alone
     out = []
-    for rows, (along_k, first), fuse, narrow in product((False, True), turns, (False, True), (False, True)):
-        if (along_k and cls != "tf32") or (narrow and not cast) or (rows and not images):
+    both = False, True
+    for rows, (along_k, first), fuse, narrow, late in product(both, turns, both, both, both):
+        if (along_k and cls != "tf32") or (narrow and not cast) or (rows and not images) or (late and not narrow):
             continue
-        out.append(Choice(along_k, fuse, narrow, rows, first=first))
+        out.append(Choice(along_k, fuse, narrow, rows, first=first, late=late))
     if cls == "tf32" and any(isinstance(d, Recurrent) for d in lowered.stages):
         out += [replace(choice, exact=True) for choice in out]
     return out
