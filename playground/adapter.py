@@ -133,26 +133,31 @@ class Adapter:
             if not self._has_room():
                 return None
         suspects = not any(r.isolated for r in self.running.values())
-        own_keys = sum(r.waits for r in self.running.values()) < self.most
+        own_keys = sum(r.idle for r in self.running.values()) < self.most
         return log.claim(self.engine_id, self.serves, suspects=suspects, own_keys=own_keys)
 
-    def _has_room(self) -> bool:
-        """Whether one more session may work now. Those that wait for a key hold nothing."""
-        at_work = [r for thread, r in list(self.running.items()) if thread.is_alive() and not r.waits]
+    def _has_room(self, again: Running | None = None) -> bool:
+        """Whether one more session may work now, or `again`, which waited for its owner or a key. Those that wait need
+        no room; what they hold is measured with the rest. One may always work."""
+        here = [r for thread, r in list(self.running.items()) if thread.is_alive() and not r.waits]
+        at_work = [r for r in here if not r.idle]
         if any(r.isolated for r in at_work):
             return False
         new = [r for r in at_work if not r.settled]
         late = time.monotonic() - STARTS_WITHIN
         if self.serves == "cuda" and sum(r.began > late for r in new) >= STARTING:
             return False
-        return len(at_work) < self.most and self.memory.fits_another(len(at_work), len(new))
+        if again is not None and not at_work:
+            return True
+        holds = again is not None and again.settled  # what it needs it holds
+        return len(at_work) < self.most and self.memory.fits_another(len(here), len(new) - holds)
 
     def _admit(self, running: Running) -> bool:
-        """Let a session work whose key came, if there is room. Called in the session's thread."""
+        """Let a session work whose key came or whose owner said something, if there is room. Called in its thread."""
         with self._admitting:
-            if self._has_room():
-                running.waits, running.began = False, time.monotonic()
-        return not running.waits
+            if self._has_room(running):
+                running.waits, running.rests, running.began = False, False, time.monotonic()
+        return not running.idle
 
     def _release(self) -> None:
         """Give every session back, so that another engine continues it."""

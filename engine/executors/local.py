@@ -14,6 +14,7 @@ from engine.executors import LOADING, Share
 from engine.executors.places import Line, Turn
 
 PATIENCE = 5.0  # seconds: most pieces of work on a core take less, and what takes longer may never end
+OF_TRACES = 3.0  # the same of a trace, which takes one or two: modules that sleep come in groups as well
 # Seconds after which a thread that computes lets another one run. Python's default of 5 ms, with several sessions that
 # plan, would delay each request to the processes that are timed by that much. Beside two threads that compute, a
 # request to another process and back takes 2.2 ms with 0.5 ms here, and 0.7 ms with 0.1 ms, which slows them by 10%.
@@ -35,7 +36,7 @@ class Local:
             "think": Line("think", min(THOUGHTS, cores), PATIENCE),
             "core": Line("core", max(min(2, alone), alone // 4), PATIENCE),
             "build": Line("build", cores, PATIENCE),
-            "report": Line("report", tracers(alone), PATIENCE),
+            "report": Line("report", tracers(alone), OF_TRACES),
         }
         self._lock = Lock()
 

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from threading import Event as Flag
-from typing import Any
+from typing import Any, Protocol
 
 from engine.session import events
 from engine.session.journal import Journal
@@ -16,12 +16,26 @@ POLL = 0.05  # seconds between checks for commands while the session waits
 WORDS = ("pause", "resume", "stop", "budget", "try", "profile")
 TRY = ("form", "language", "entry", "cls", "change")  # fields of a try besides the text
 
-Control = Callable[[], Sequence[tuple[str, dict[str, Any]]]]
+
+class Control(Protocol):
+    """The way to who controls a session."""
+
+    def __call__(self) -> Sequence[tuple[str, dict[str, Any]]]:
+        """The commands since the last call, as (kind, data)."""
+
+
+class Resting(Protocol):
+    """What a control may have as well, if it counts what sessions hold."""
+
+    def rest(self) -> None:
+        """Nothing of the session runs until its owner or their agent says something."""
+
+    def admitted(self) -> bool:
+        """Whether a session that rested may go on now."""
 
 
 class Owner:
-    """`budget`: the spec's, with the owner's changes; `control()` returns the commands since the last call, as (kind,
-    data)."""
+    """`budget`: the spec's, with the owner's changes. `control` may be `Resting` as well."""
 
     def __init__(self, spec: SessionSpec, journal: Journal, control: Control):
         self.journal, self._control, self._spec = journal, control, spec
@@ -41,6 +55,15 @@ class Owner:
         while self.paused and not self.stopped:
             time.sleep(POLL)
         return self.stopped
+
+    def rest(self) -> None:
+        """Nothing runs, and only the owner or their agent can change that."""
+        if hasattr(self._control, "rest"):
+            self._control.rest()
+
+    def admitted(self) -> bool:
+        """Return True if a session that rested may go on."""
+        return not hasattr(self._control, "admitted") or self._control.admitted()
 
     def hear(self) -> Events:
         """Execute and log the commands since the last call."""

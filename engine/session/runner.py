@@ -78,14 +78,15 @@ def run(
 
     `device`: a device, a name, or None for the spec's. `read_blob(name)` returns the text of a blob in the history.
     `control()` returns the owner's commands since the last call: (kind, data) with kind pause | resume | stop | budget
-    | try | profile. A BaseException that it raises and that is no Exception (an engine is ordered to leave) passes
-    through. Closing the generator ends every process of the session. `began`: the time of the session's first event by
-    `now`, so that a resumed session reports its whole length; None: now. `local_user`: the text belongs to the local
-    user, who may accept a weaker sandbox. `teaches`: store the measurements for this machine's next problems. `memory`:
-    the strategy's frozen memory of other problems; None: the memory of this machine. `handlers`: answer a script's
-    turns (engine.session.script.turns). `strategy`: used in place of the spec's, which then only gives the name.
-    `share`: whose session it is, for its turn among others that use the same `executor` (None: that of this process).
-    `tracer`: used in place of engine.trace.trace. `compiling`: which of torch.compile's times the session takes.
+    | try | profile; it may be engine.session.owner.Resting too. A BaseException that it raises and that is no Exception
+    (an engine is ordered to leave) passes through. Closing the generator ends every process of the session. `began`:
+    the time of the session's first event by `now`, so that a resumed session reports its whole length; None: now.
+    `local_user`: the text belongs to the local user, who may accept a weaker sandbox. `teaches`: store the measurements
+    for this machine's next problems. `memory`: the strategy's frozen memory of other problems; None: the memory of this
+    machine. `handlers`: answer a script's turns (engine.session.script.turns). `strategy`: used in place of the spec's,
+    which then only gives the name. `share`: whose session it is, for its turn among others that use the same `executor`
+    (None: that of this process). `tracer`: used in place of engine.trace.trace. `compiling`: which of torch.compile's
+    times the session takes.
     """
     try:
         spec = spec if isinstance(spec, SessionSpec) else SessionSpec.from_json(spec)

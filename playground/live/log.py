@@ -121,20 +121,21 @@ def _step(session_id: str) -> int:
     return of_the_work.aggregate(last=Max("seq"))["last"] or 0
 
 
-def is_paused(of: Iterable[events.Event], before: bool = False) -> bool:
-    """Whether a session is paused behind these events, if it was `before` them."""
-    words = [e.action for e in of if isinstance(e, events.Controlled) and e.action in ("pause", "resume")]
-    return words[-1] == "pause" if words else before
-
-
 def _rested(session_id: str) -> bool:
-    """Return True if the engine that was lost had taken the session when it was paused, so that nothing of it ran."""
+    """Return True if nothing of the session ran under the engine that was lost, by its log: it was paused when it was
+    taken, or waited for an agent or a key and heard nothing."""
     logged = SessionEvent.objects.filter(session_id=session_id).order_by("-seq")
-    last = logged.exclude(kind=events.Controlled.KIND).values_list("seq", "kind").first()
-    word = logged.filter(kind=events.Controlled.KIND, data__action__in=("pause", "resume")).first()
-    if last is None or word is None or last[1] != events.Resumed.KIND:
+    words = logged.filter(kind=events.Controlled.KIND)
+    last = logged.exclude(kind=events.Controlled.KIND).first()
+    pause = words.filter(data__action__in=("pause", "resume")).first()
+    if last is None:
         return False
-    return word.data["action"] == "pause" and word.seq < last[0]
+    if pause is not None and pause.data["action"] == "pause":
+        return last.kind == events.Resumed.KIND and pause.seq < last.seq
+    steps = logged.exclude(kind__in=(events.Controlled.KIND, events.Resumed.KIND))
+    asked = steps.exclude(kind=events.Progress.KIND, data__step="wait").first()
+    waits = asked is not None and (asked.kind == events.KeyWanted.KIND or asked.data.get("step") == "receive")
+    return waits and not words.filter(seq__gt=asked.seq, data__action__in=("try", "profile", "resume")).exists()
 
 
 def not_lost(lease: Lease) -> None:

@@ -52,12 +52,15 @@ class Control:
 
     A command is marked handled in the same transaction as the event that records it, so that no crash can lose it.
     `patience`: seconds without a command and without an event (`active`) after which the session is told to stop,
-    because the agent that it waits for has gone; None: it waits for nobody.
+    because the agent that it waits for has gone; None: it waits for nobody. `rest` and `admitted`: see
+    engine.session.owner.Resting.
     """
 
     def __init__(
-        self, session_id: str, mailbox: Mailbox, leaving: Callable[[], bool], patience: float | None = None
+        self, session_id: str, mailbox: Mailbox, leaving: Callable[[], bool], patience: float | None = None,
+        rest: Callable[[], None] = lambda: None, admitted: Callable[[], bool] = lambda: True,
     ):  # fmt: skip
+        self.rest, self.admitted = rest, admitted
         self.session_id, self.mailbox, self.leaving, self.patience = session_id, mailbox, leaving, patience
         self._active = time.monotonic()
         self._open: list[tuple[int, str]] = []  # (id, kind) of the words that no event has said yet

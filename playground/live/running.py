@@ -40,9 +40,9 @@ ALONE = 60.0
 class Running:
     """`run`: engine.session.runner.run, or a script of events from the tests; `device`: what `auto` means here;
     `began`: when this engine took it or its owner let it go on, by the monotonic clock; `settled`: it had a trial, so
-    it holds the memory that it needs; `advanced`: its own work got on; `rests`: it was paused when this engine took it,
-    so nothing of it runs; `waits`: for a visitor's key, and holds nothing meanwhile. `admit(self)` ends that, if the
-    engine has room for the session."""
+    it holds the memory that it needs; `advanced`: its own work got on; `rests`: nothing of it runs until its owner or
+    their agent says something; `waits`: for a visitor's key, and holds nothing meanwhile. `admit(self)` ends both, if
+    the engine has room for the session."""
 
     def __init__(
         self, lease: log.Lease, run: Callable[..., Iterator[Any]], device: str, mailbox: Mailbox,
@@ -51,16 +51,25 @@ class Running:
         self.lease, self.run, self.device, self.mailbox = lease, run, device, mailbox
         self.began, self.settled, self.advanced, self.rests = time.monotonic(), False, False, False
         self.waits = lease.own_key
+        self._admit = admit
         self._postbox = Postbox(lease, lambda: admit(self)) if lease.own_key else None
         self._leave = Flag()
         self._lost = Flag()
 
     @property
+    def idle(self) -> bool:
+        """It waits for somebody outside, and needs no room meanwhile."""
+        return self.waits or self.rests
+
+    @property
     def isolated(self) -> bool:
         """Several engines were lost at the step that it is at, so for a while nothing new starts beside it."""
-        if not self.lease.suspect or self.advanced or self.rests:
+        if not self.lease.suspect or self.advanced or self.idle:
             return False
         return time.monotonic() - self.began < ALONE
+
+    def _rest(self) -> None:
+        self.rests = True
 
     def leave(self) -> None:
         """Release the session soon."""
@@ -111,9 +120,11 @@ class Running:
             logger.error("session %s: %s", session.id, e)
             self._end(str(e), "unreadable_log")
             return
-        self.rests = log.is_paused(event for _, event in history)
         patience = 60 * conf.get("UCUTLASS_AGENT_IDLE_MINUTES") if session.spec.get("strategy") == "agent" else None
-        control = Control(session.id, self.mailbox, lambda: self._lost.is_set() or self._leave.is_set(), patience)
+        control = Control(
+            session.id, self.mailbox, lambda: self._lost.is_set() or self._leave.is_set(), patience,
+            rest=self._rest, admitted=lambda: not self.rests or self._admit(self),
+        )  # fmt: skip
         ended = False
         stream = None
         own = {"postbox": self._postbox} if self._postbox is not None else {}
@@ -131,8 +142,6 @@ class Running:
                     log.append(lease, [(emitted.event, emitted.blobs)], t=emitted.t, handled=handled)
                 self.settled = self.settled or isinstance(emitted.event, events.TrialProposed)
                 self.advanced = self.advanced or emitted.event.KIND not in log.BESIDE
-                if self.rests and not log.is_paused([emitted.event], self.rests):
-                    self.began, self.rests = time.monotonic(), False
                 ended = isinstance(emitted.event, events.SessionEnded)
         except (log.LeaseLost, *AWAY):
             raise

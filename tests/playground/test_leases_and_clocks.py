@@ -107,36 +107,58 @@ def test_a_suspect_that_does_not_get_on_holds_the_others_up_for_a_minute_at_most
     assert not suspect.isolated
 
 
-def paused(lease: log.Lease, *words: str) -> None:
+def said(lease: log.Lease, *words: str) -> None:
     log.append(lease, [(log.events.Controlled(word, {}), {}) for word in words])
 
 
-def test_a_suspect_that_was_paused_holds_nobody_up_until_its_owner_resumes_it(suspect):
-    paused(suspect.lease, "pause")
+def test_a_suspect_that_waits_for_its_owner_holds_nobody_up_until_it_goes_on(suspect):
     states = []
 
-    def run(spec, **more):
+    def run(spec, *, control, **more):
+        states.append(suspect.isolated)
+        control.rest()
         states.append(suspect.isolated)
         yield script.emitted(log.events.Progress("nothing begins"), {})
+        assert control.admitted()
         states.append(suspect.isolated)
-        yield script.emitted(log.events.Controlled("resume", {}), {})
-        states.append(suspect.isolated)
-        yield from script.run(spec, **more)
+        yield from script.run(spec, control=control, **more)
 
     suspect.run = run
+    suspect._admit = lambda running: setattr(running, "rests", False) or True
     suspect.work()
-    assert states == [False, False, True]
+    assert states == [True, False, True]
     assert suspect.advanced
+
+
+def again(session: Session) -> int:
+    """How many losses count after one more lost engine, whose successor says that it goes on."""
+    log.append(lost(session), [(log.events.Resumed("again"), {})])
+    session.refresh_from_db()
+    return session.losses
+
+
+def under(session: Session) -> log.Lease:
+    return log.Lease(session.id, "next", Session.objects.get(id=session.id).claims)
 
 
 def test_a_session_that_was_paused_all_along_is_not_to_blame_for_a_lost_engine():
     session, lease = claimed()
-    paused(lease, "pause")
-    for losses in (1, 1, 1):  # the first engine may have worked on it
-        log.append(lost(session), [(log.events.Resumed("again"), {})])
-        session.refresh_from_db()
-        assert session.losses == losses
-    paused(log.Lease(session.id, "next", Session.objects.get(id=session.id).claims), "resume")
-    lost(session)
-    session.refresh_from_db()
-    assert session.losses == 2
+    said(lease, "pause")
+    assert [again(session) for _ in range(3)] == [1, 1, 1], "the first engine may have worked on it"
+    said(under(session), "resume")
+    assert again(session) == 2
+
+
+WAITS = {
+    "an agent": log.events.Progress("Waiting for a candidate (step 1)", "receive"),
+    "a key": log.events.KeyWanted("00", 1, "https://a.example", "m", 9e9),
+}
+
+
+@pytest.mark.parametrize("who", WAITS)
+def test_nor_is_one_that_waits_for(who):
+    session, lease = claimed()
+    log.append(lease, [(WAITS[who], {}), (log.events.Progress("Waiting", "wait"), {})])
+    assert [again(session) for _ in range(3)] == [0, 0, 0]
+    said(under(session), "try")
+    assert [again(session) for _ in range(2)] == [1, 2], "from then on it works"

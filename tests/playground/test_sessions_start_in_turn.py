@@ -8,6 +8,8 @@ import pytest
 
 from playground import adapter
 from playground.adapter import STARTING, STARTS_WITHIN, Adapter
+from playground.live.log import Lease
+from playground.live.running import Running
 from tests.playground import script
 
 
@@ -28,8 +30,7 @@ def take(engine: Adapter, most: int = 20) -> None:
     while len(engine.running) < most and engine._claim() is not None:
         thread = threading.Thread(target=time.sleep, args=(5.0,), daemon=True)
         thread.start()
-        state = {"settled": False, "waits": False, "isolated": False, "began": time.monotonic()}
-        engine.running[thread] = SimpleNamespace(**state)
+        engine.running[thread] = Running(Lease("s", "e", 1), script.run, engine.serves, engine.mailbox)
 
 
 def test_a_few_start_at_a_time_and_the_next_when_one_had_its_trial(claims):
@@ -50,3 +51,26 @@ def test_one_that_never_gets_to_a_trial_does_not_hold_the_others_up(claims):
 
 def test_where_times_are_predicted_all_start_at_once(claims):
     assert len(claims("modelled:h200").running) == 20
+
+
+def test_those_that_wait_for_their_owners_leave_room_for_others(claims):
+    engine = claims("modelled:h200")
+    engine.most = 20
+    assert engine._claim() is None
+    rests, *others = engine.running.values()
+    rests.rests = True
+    take(engine, most=21)
+    assert len(engine.running) == 21
+    assert not engine._admit(rests), "it goes on when there is room again"
+    others[0].rests = True
+    assert engine._admit(rests) and not rests.rests
+
+
+def test_one_may_always_go_on(claims):
+    engine = claims("modelled:h200")
+    engine.memory = SimpleNamespace(fits_another=lambda *n: False)
+    for running in engine.running.values():
+        running.rests = True
+    first, second, *_ = engine.running.values()
+    assert engine._claim() is None, "what they hold leaves no room for a new one"
+    assert engine._admit(first) and not engine._admit(second)

@@ -11,6 +11,7 @@ from engine.session import events
 from playground.access import limits
 from playground.adapter import Adapter
 from playground.live import keys, log
+from playground.live.running import Running
 from playground.models import SealedKey, Session
 from tests.playground import script
 
@@ -193,7 +194,9 @@ def test_sessions_that_wait_hold_no_place_of_the_engine(client):
             return True
 
     def running(waits):
-        return SimpleNamespace(waits=waits, settled=True, isolated=waits, began=0.0)
+        one = Running(log.Lease("s", "e", 1, own_key=waits), script.run, "modelled:h200", None)
+        one.settled = True
+        return one
 
     waits = [running(True) for _ in range(2)]
     engine.running = {Alive(): r for r in waits}
@@ -203,5 +206,4 @@ def test_sessions_that_wait_hold_no_place_of_the_engine(client):
     assert not engine._claim().own_key, "and they hold nobody else up"
     assert engine._admit(waits[0]) and not waits[0].waits
     engine.running[Alive()] = running(False)
-    waits[0].isolated = False
     assert not engine._admit(waits[1]) and waits[1].waits, "both places are taken"

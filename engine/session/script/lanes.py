@@ -57,6 +57,7 @@ class Lanes:
         self.spent = Spent()
         self._pools: list[ThreadPoolExecutor] = []
         self._busy: set[int] = set()
+        self._rests = False
         self.widen(1)
 
     def widen(self, many: int) -> None:
@@ -95,8 +96,11 @@ class Lanes:
                 while not self.owner.paused and (job := self._begun(waiting, more)) is not None:
                     active.append(job)
                     idle = False
+                    yield from self._awake()
                     yield from self._go(job)
                 ready = [job for job in active if not job.done and self._ready(job)]
+                if ready:
+                    yield from self._awake()
                 for job in ready:
                     yield from self._go(job)
                 active[:] = [job for job in active if not job.done]
@@ -213,8 +217,30 @@ class Lanes:
         futures = [job.future for job in active if job.future is not None]
         if futures:
             wait(futures, timeout=POLL, return_when="FIRST_COMPLETED")
-        else:
+            return
+        if not self._rests and all(job.waiting is not None and job.waiting.for_owner for job in active):
+            self._rests = True
+            self.owner.rest()
+        time.sleep(POLL)
+
+    def _awake(self) -> Events:
+        """Before a session that rested goes on: wait until there is room for it again. Raises Stopped."""
+        began, announced = time.monotonic(), False
+        while self._rests:
+            if self.owner.admitted():
+                self._rests = False
+                break
+            if not announced and time.monotonic() - began > WORTH_SAYING:
+                announced = True
+                yield from self.owner.journal.emit(events.Progress("Waiting for room in the engine", "wait"))
             time.sleep(POLL)
+            yield from self.owner.hear()
+            if self.owner.stopped:
+                raise Stopped
+        if announced:
+            waited = time.monotonic() - began
+            text = f"Waited {waited:.1f} s for room in the engine; working again"
+            yield from self.owner.journal.emit(events.Progress(text, "place"))
 
     def _settle(self, active: list[Job]) -> None:
         """End the running work and drop its results. Waits for a device's work without a limit."""

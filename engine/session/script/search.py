@@ -381,7 +381,7 @@ class Search:
         if self.journal.at(events.Answered, path) is not None:
             return
         yield from self.journal.emit(events.Progress(f"Waiting for a candidate (step {path})", "receive"))
-        request = yield Wait(self._untaken)
+        request = yield Wait(self._untaken, for_owner=True)
         yield from self.journal.emit(events.Answered(path, verb.digest, verb.name, request=request))
 
 

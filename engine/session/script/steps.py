@@ -44,9 +44,11 @@ class Work:
 
 @dataclass(frozen=True)
 class Wait:
-    """`until()` returns None while there is no value. It is called often and must be quick."""
+    """`until()` returns None while there is no value. It is called often and must be quick. `for_owner`: the value
+    comes from the session's owner or their agent, so nobody knows when."""
 
     until: Callable[[], Any]
+    for_owner: bool = False
 
 
 Steps = Generator[Emitted | Work | Wait, Any, T]
