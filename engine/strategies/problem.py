@@ -147,8 +147,11 @@ class Prepared:
 
     @cached_property
     def classes(self) -> list[str]:
-        """The classes in which the problem has programs or, if it has none, the allowed classes."""
-        return list(dict.fromkeys(part.cls for part in self.parts)) or list(self.allowed)
+        """The classes in which the problem has programs or, if it has none, the allowed classes that apply to it; if
+        none does (a module of whole numbers), the one that it is computed in."""
+        legal = legal_classes(self.graph, self.hardware)
+        own = dict.fromkeys(part.cls for part in self.parts)
+        return list(own) or [cls for cls in self.allowed if cls in legal] or list(legal[:1])
 
     @cached_property
     def limits(self) -> dict[str, float]:

@@ -6,6 +6,12 @@ refuses it, with the line and a way out.
 
 from __future__ import annotations
 
+import contextlib
+import random as of_python
+import re
+import sys
+import threading
+from collections.abc import Iterator
 from typing import Any
 
 from engine.trace.explain import quoted
@@ -22,6 +28,48 @@ def random(target: Any, attrs: dict[str, Any]) -> bool:
         return False
     modes = (attrs.get("train"), attrs.get("training"))
     return False not in modes and not any(attrs.get(name) == 0 for name in _SHARES)
+
+
+@contextlib.contextmanager
+def outside_of_torch(source: str, first: int) -> Iterator[None]:
+    """Refuse a forward that draws from the generators of Python or numpy, whose numbers a graph would hold for good, or
+    that computes in threads of its own, which no tracer follows. `first`: the line of `def forward`. Raises Bad."""
+    before, threads, start = _generators(), list[threading.Thread](), threading.Thread.start
+
+    def noted(self: threading.Thread) -> None:
+        threads.append(self)
+        start(self)
+
+    threading.Thread.start = noted
+    try:
+        yield
+    finally:
+        threading.Thread.start = start
+    after = _generators()
+    drew = next((name for name, state in before.items() if state != after[name]), None)
+    if drew:
+        line = _line_of(source, r"\brandom\s*\.|\b(rand\w*|choice|shuffle|uniform|normal|sample)\s*\(", first)
+        at = quoted(line) if line else "The module"
+        reason = f"{at} draws random numbers ({drew}): each call gives another result, so no program can be compared"
+        raise Bad("random", f"{reason} with it. Draw them in get_inputs() and pass them to forward as another input.",
+                  line)  # fmt: skip
+    if threads:
+        line = _line_of(source, r"\bThread\w*\s*\(|\.submit\s*\(|\.map\s*\(", first)
+        at = quoted(line) if line else "The module"
+        reason = f"{at} computes in threads that forward starts, and nothing can follow them: make the calls one after"
+        raise Bad("leaves_torch", f"{reason} the other.", line)
+
+
+def _generators() -> dict[str, Any]:
+    """The states of the generators that every module shares, by the name of their package."""
+    numpy = sys.modules.get("numpy.random")
+    return {"random": of_python.getstate()} | ({"numpy.random": str(numpy.get_state())} if numpy else {})
+
+
+def _line_of(source: str, pattern: str, first: int) -> int | None:
+    """The first line from `first` on that matches, or else the first one at all."""
+    matches = [n for n, text in enumerate(source.splitlines(), 1) if re.search(pattern, text) and "import" not in text]
+    return next((n for n in matches if n >= first), next(iter(matches), None))
 
 
 def refuse_chance(ops: list[dict], drawn: set[str]) -> None:

@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from engine.sandbox.watch import Blocked, Watch
-from engine.trace import capture, exported, fx, results
+from engine.trace import capture, chance, exported, fx, results
 from engine.trace.explain import data_dependent, explain, mixed_product
 from engine.trace.fake import fake_tensors
 from engine.trace.load import Bad, Loaded, line_of, load
@@ -88,7 +88,8 @@ def _attempt(source: str, fake: bool) -> dict:
         numbers.remember(model, recipes)
         _check_tensors(loaded, inputs)
         start = State(model)
-        result = stage("forward", lambda: model(*inputs), calls_data=True)
+        with chance.outside_of_torch(source, line_of(loaded.cls.forward) or 1):
+            result = stage("forward", lambda: model(*inputs), calls_data=True)
         _check_result(loaded, result)
         copies = [v.clone() if isinstance(v, torch.Tensor) else v for v in inputs]  # a module may keep an input
 
@@ -212,7 +213,14 @@ def _traced(
 
 def _exported(model: Any, inputs: tuple[Any, ...]) -> Any:
     try:
-        return exported.export(model, inputs)
+        program = exported.export(model, inputs)
+        twice = any(a is not b for a, b in zip(exported.apart(inputs), inputs, strict=True))
+        if twice and any(path in program.graph_signature.user_inputs for _, path in exported.writes(program)):
+            reason = "forward writes an input, and one tensor is given for two: give a copy of it, such as x.clone()."
+            raise Bad("bad_inputs", reason)
+        return program
+    except Bad:
+        raise
     except Exception as e:
         if data_dependent(e):
             raise explain(e, "forward") from None

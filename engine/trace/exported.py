@@ -40,7 +40,7 @@ def export(model: Any, inputs: tuple[Any, ...], named: dict[str, Any] | None = N
     """The exported program, functional. `named`: arguments by name. Raises Resized, and what torch.export raises."""
     import torch
 
-    known = {id(tensor) for tensor in _kept(model)}
+    known, inputs = {id(tensor) for tensor in _kept(model)}, apart(inputs)
     with (
         warnings.catch_warnings(), torch.no_grad(), _no_hook_stays(), _written_at_the_end(model), shapes_only(),
         traceable(),
@@ -55,6 +55,14 @@ def export(model: Any, inputs: tuple[Any, ...], named: dict[str, Any] | None = N
         if isinstance(value, torch._subclasses.fake_tensor.FakeTensor) and id(value) not in known:
             raise RuntimeError(f"forward computes {name} by operations that torch.export does not see")
     return program
+
+
+def apart(inputs: tuple[Any, ...]) -> tuple[Any, ...]:
+    """The inputs, each a tensor of its own: torch.export takes one that is given twice for one input."""
+    import torch
+
+    first = {id(x): i for i, x in reversed(list(enumerate(inputs)))}
+    return tuple(x.clone() if isinstance(x, torch.Tensor) and first[id(x)] != i else x for i, x in enumerate(inputs))
 
 
 def _functional(model: Any, inputs: tuple[Any, ...], named: dict[str, Any] | None) -> Any:

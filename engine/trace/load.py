@@ -112,8 +112,7 @@ class Loaded:
             raise Bad("bad_inputs", f"{self.inputs_from} must give a list of tensors, not a {kind}.", line)
         args, kwargs = (), value
         if not isinstance(value, dict):  # a list, or KernelBook's form: [[positional], {named}]
-            pair = len(value) == 2 and isinstance(value[0], (list, tuple)) and isinstance(value[1], dict)
-            args, kwargs = (tuple(value[0]), value[1]) if pair else (tuple(value), {})
+            args, kwargs = _named_apart(getattr(self.cls.forward, "own_forward", self.cls.forward), value, (None,))
         elif kwargs:
             args, kwargs = self._by_name(value, line)
         try:
@@ -145,10 +144,17 @@ class Loaded:
             return (), value
         if not isinstance(value, (list, tuple)):
             return (value,), {}
-        # KernelBook's form: [[positional], {named}]
-        if len(value) == 2 and isinstance(value[0], (list, tuple)) and isinstance(value[1], dict):
+        return _named_apart(self.cls, value, ())
+
+
+def _named_apart(function: Any, value: list | tuple, first: tuple) -> tuple[tuple, dict[str, Any]]:
+    """The arguments of a call: KernelBook's form [[positional], {named}] is meant where `function`, which takes `first`
+    before them, takes these names."""
+    if len(value) == 2 and isinstance(value[0], (list, tuple)) and isinstance(value[1], dict):
+        with contextlib.suppress(TypeError):
+            inspect.signature(function).bind(*first, *value[0], **value[1])
             return tuple(value[0]), dict(value[1])
-        return tuple(value), {}
+    return tuple(value), {}
 
 
 @contextlib.contextmanager

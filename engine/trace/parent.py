@@ -97,7 +97,7 @@ def refuse(ended: SandboxEnded) -> SessionRefused:
     whose = f"module's {ended.part}" if ended.part else "module"
     at = f"Line {ended.line}: the {whose}" if ended.line else f"The {whose}"
     advice = {
-        "time_limit": ". Its first call may take no longer: shorten what it does in Python, or end its loop.",
+        "time_limit": ". It is built, and called three times: shorten what it does in Python, or end its loop.",
         "memory_limit": "; make its tensors smaller.",
         "slow_start": ", not because of the module; try again.",
         "lost": ", not because of the module; try again.",

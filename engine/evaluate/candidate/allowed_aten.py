@@ -18,6 +18,12 @@ clamp clamp_min clamp_max clip minimum maximum fmax fmin addcmul addcdiv lerp wh
 nan_to_num eq ne lt le gt ge logical_and logical_or logical_not logical_xor bitwise_and bitwise_or bitwise_not
 relu relu6 leaky_relu elu selu celu gelu silu mish softplus softsign hardtanh hardsigmoid hardswish hardshrink
 softshrink threshold prelu glu log_sigmoid
+logaddexp logaddexp2 hypot heaviside xlogy sinc erfinv lgamma digamma i0
+fake_quantize_per_tensor_affine fake_quantize_per_channel_affine
+sigmoid_backward tanh_backward threshold_backward silu_backward gelu_backward elu_backward leaky_relu_backward
+hardtanh_backward hardswish_backward softplus_backward mish_backward log_sigmoid_backward _softmax_backward_data
+_log_softmax_backward_data native_layer_norm_backward
+quantile nanquantile nanmedian nansum nanmean
 sum mean amax amin max min argmax argmin prod std var var_mean logsumexp norm linalg_vector_norm any all cumsum cumprod
 cummax cummin sort argsort topk kthvalue median softmax _softmax log_softmax _log_softmax
 linear matmul mm bmm mv dot addmm baddbmm addmv einsum outer bilinear _grouped_mm

@@ -95,3 +95,14 @@ def test_a_module_without_a_program_takes_kernels_unless_no_class_fits_it(more, 
     assert log[-1].state == state, log[-1]
     assert len(of(log, events.TrialProposed)) == (state == "done")
     assert [e.code for e in of(log, events.Noted)] == ["no_program"] * (state == "done")
+
+
+def test_a_module_of_whole_numbers_has_the_one_class_that_it_is_computed_in():
+    from engine.devices import Problem
+    from tests.engine.graphs import Builder
+
+    g = Builder()
+    x = g.input("x", (64, 64), dtype="i64")
+    graph = g.graph(g.op("add", [x, x], (64, 64), dtype="i64"))
+    problem = Prepared(Problem("", "module", graph), ("tf32", "f16"), load("h200"))
+    assert problem.classes == ["f32"] and list(problem.limits) == ["f32"]

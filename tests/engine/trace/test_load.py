@@ -29,3 +29,29 @@ def test_a_plain_mistake_is_none(source):
     with pytest.raises(Bad) as e:
         load(f"class Net:\n    pass\n{source}\n")
     assert "runs Python" not in e.value.reason
+
+
+PAIRS = """
+import torch
+import torch.nn as nn
+
+class Model(nn.Module):
+    def __init__(self, {init}):
+        super().__init__()
+
+    def forward(self, {forward}):
+        return x
+
+def get_inputs():
+    return [[torch.ones(2)], {{"scale": 2.0}}]
+
+def get_init_inputs():
+    return [[64], {{"bias": False}}]
+"""
+
+
+@pytest.mark.parametrize(("init", "forward"), [("n, bias", "x, scale"), ("sizes, config", "x, options")])
+def test_a_list_and_a_dictionary_are_named_arguments_where_the_names_are_taken(init, forward):
+    loaded = load(PAIRS.format(init=init, forward=forward))
+    inputs = loaded.inputs()  # from now on forward takes its arguments flat
+    assert loaded.build()(*inputs) is not None

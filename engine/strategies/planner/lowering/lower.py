@@ -261,6 +261,8 @@ def _result(walk: LoweringContext, name: str) -> str:
     maker, dtype = walk.graph.producer.get(name), walk.graph.tensors[name].dtype
     if at is None:
         raise blamed(refuse(None, NOTHING_MADE, covered()), maker.name if maker else "")
+    if isinstance(value, Leaf) and prod(value.shape) != walk.graph.tensors[name].elements:
+        raise refuse(maker, "of an expanded tensor is not covered yet")
     if dtype not in READABLE:
         raise refuse(maker, f"makes {dtype} that is stored; a program stores {FLOATS}")
     walk.drafts[at].dtype = dtype
