@@ -29,6 +29,7 @@ logger = logging.getLogger(__name__)
 
 GRACE = 2.0  # seconds that a stopped session waits for a script or a turn to end
 WORTH_SAYING = 1.0  # seconds of waiting for a place before the log says so
+SAID_AGAIN = 5.0  # seconds before it says so again, if less stands before it by then
 MOST_LOST = 3  # places that one piece of work may lose with their workers
 
 
@@ -46,6 +47,8 @@ class Job:
     waiting: Wait | None = None
     turn: Turn | None = None  # in the line for the place of the current work
     announced: bool = False  # the log says that it waits for its place
+    ahead: int = 0  # as many pieces of work before it as the log says
+    after: float = 0.0  # seconds of waiting after which the log may say so again
 
 
 class Lanes:
@@ -197,10 +200,11 @@ class Lanes:
         turn = job.turn
         if turn is None or job.future is None:
             return
-        if turn.waiting and not job.announced and turn.waited > WORTH_SAYING:
-            before = turn.ahead()
+        due = job.after if job.announced else WORTH_SAYING
+        if turn.waiting and turn.waited > due and (not job.announced or turn.ahead() < job.ahead):
+            before = job.ahead = turn.ahead()
             line = f": {count(before, 'piece')} of work before it" if before else ""
-            job.announced = True
+            job.announced, job.after = True, turn.waited + SAID_AGAIN
             yield from self.owner.journal.emit(events.Progress(f"Waiting for {words(turn.place)}{line}", "wait"))
         elif job.announced and not turn.waiting:
             job.announced = False

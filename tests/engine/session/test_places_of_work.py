@@ -121,3 +121,29 @@ def test_a_stop_ends_the_waiting_and_leaves_the_line():
     assert not device.asked
     other.leave()
     assert room.free() == 10
+
+
+def test_the_log_says_again_how_much_is_before_it_when_it_is_less(monkeypatch):
+    for name in ("WORTH_SAYING", "SAID_AGAIN"):
+        monkeypatch.setattr(f"engine.session.script.lanes.{name}", 0.1)
+    executor = Local(1)
+    ends = [threading.Event() for _ in range(2)]
+
+    turns = [executor.turn("gpu", Share(session=f"other {n}")) for n, _ in enumerate(ends)]
+
+    def use(turn, end: threading.Event) -> None:
+        with executor.hold(turn):
+            end.wait(60)
+
+    for turn, end in zip(turns, ends, strict=True):
+        threading.Thread(target=use, args=(turn, end), daemon=True).start()
+    until(lambda: not turns[0].waiting)
+    journal = Journal((), lambda name: "", time.time)
+    lanes = Lanes(Owner(spec(), journal, tuple), executor, Share(session="a"))
+    texts = []
+    for emitted in lanes.call(lambda: 1, "gpu", "time"):
+        texts.append(emitted.event.text)
+        if len(texts) <= len(ends):
+            ends[len(texts) - 1].set()
+    lanes.close()
+    assert "2 pieces of work before it" in texts[0] and "1 piece of work before it" in texts[1], texts
