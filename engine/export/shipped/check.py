@@ -8,7 +8,9 @@ result must be within twice PyTorch's error in that class. Exit status: 0 right,
 """
 
 import argparse
+import contextlib
 import copy
+import dataclasses
 import importlib
 import inspect
 import json
@@ -131,21 +133,30 @@ class Original:
         self.torch, self.program, self.device = torch, program, device
         names = {"__name__": "module"}
         exec(compile(path.read_text(encoding="utf-8"), str(path), "exec"), names)
+        kinds = [c for c in names.values() if isinstance(c, type) and issubclass(c, torch.nn.Module)]
+        cls = names.get("Model") or next(c for c in kinds if c.__module__ == "module")
+        source = names.get("get_inputs") or names.get("inputs", names.get("example_inputs"))
         with torch.device(device):
-            self.model = names["Model"](*names.get("get_init_inputs", list)()).to(device)
+            init, named = arguments(cls, names["get_init_inputs"]() if "get_init_inputs" in names else [], ())
+            self.model = cls(*init, **named).to(device)
             self.model.eval()
             for module in self.model.modules():  # as under torch.compile, which returns no zeros for padded tokens
                 if isinstance(module, torch.nn.TransformerEncoder):
                     module.use_nested_tensor = False
-            self.inputs = [x.to(device) if torch.is_tensor(x) else x for x in names["get_inputs"]()]
+            values = arguments(cls.forward, source() if callable(source) else source, (None,))
+            self.inputs, self.named = mapped(torch, values, lambda x: x.to(device))
+            if any(isinstance(p, torch.nn.parameter.UninitializedParameter) for p in self.model.parameters()):
+                self.model(*self.inputs, **self.named)  # lazy layers get their sizes
         self.writes = ()  # paths of buffers that forward writes, and places of inputs among its tensors
-        self.forward = list(inspect.signature(names["Model"].forward).parameters)[1:]
+        self.forward = list(inspect.signature(cls.forward).parameters)[1:]
 
     def run(self):
         """Draw the inputs anew and run the module on them."""
         torch = self.torch
         self.vary()
-        self.inputs = [fresh(torch, x.shape, x.dtype, x, x.device) if torch.is_tensor(x) else x for x in self.inputs]
+        self.inputs, self.named = mapped(
+            torch, (self.inputs, self.named), lambda x: fresh(torch, x.shape, x.dtype, x, x.device)
+        )
         convolves = any(isinstance(m, torch.nn.modules.conv._ConvNd) for m in self.model.modules())
         self.right_as = "float32" if convolves else "float64"
         self.right = self.called(torch.float64 if not convolves else None, tf32=False)
@@ -163,21 +174,21 @@ class Original:
         """The module's results as a list; in `dtype` where one is given."""
         torch = self.torch
         torch.backends.cuda.matmul.allow_tf32 = torch.backends.cudnn.allow_tf32 = tf32
-        model, inputs = self.model, self.inputs
+        model, values = self.model, (self.inputs, self.named)
         if self.writes:
-            model, inputs = copy.deepcopy((model, inputs))
+            model, values = copy.deepcopy((model, values))
         if dtype is not None:
             model = copy.deepcopy(model).to(dtype)
-            inputs = [x.to(dtype) if torch.is_tensor(x) and x.is_floating_point() else x for x in inputs]
+            values = mapped(torch, values, lambda x: x.to(dtype) if x.is_floating_point() else x)
         with torch.device(self.device):  # as in a session: a tensor that forward makes is made there
-            out = model(*inputs)
-        return self.results(model, out, inputs)
+            out = model(*values[0], **values[1])
+        return self.results(model, out, values)
 
     def results(self, model, out, inputs):
         """The tensors that a call returned, then those that it wrote."""
-        tensors = [x for x in inputs if self.torch.is_tensor(x)]
+        tensors = leaves(self.torch, inputs)
         written = [tensors[w] if isinstance(w, int) else attrgetter(w)(model) for w in self.writes]
-        return [*leaves(out), *written]
+        return [*leaves(self.torch, out), *written]
 
     def own_error(self):
         """(error, max_error) of PyTorch in the class, or None where PyTorch has no such class."""
@@ -204,8 +215,8 @@ class Original:
     def sources(self):
         """(name, tensor) of the module for each of the program's parameters: as facts.json says, else by the name."""
         facts = self.program.FACTS
-        tensors = [x for x in self.inputs if self.torch.is_tensor(x)]
-        values = dict(zip(self.forward, self.inputs, strict=False))
+        tensors = leaves(self.torch, (self.inputs, self.named))
+        values = {**dict(zip(self.forward, self.inputs, strict=False)), **self.named}
         state = {**dict(self.model.named_parameters()), **dict(self.model.named_buffers())}
         values |= {path: t.detach() for path, t in state.items()}
         names = {plain(path): path for path in reversed(values)}
@@ -222,11 +233,42 @@ class Original:
             yield path, values[path]
 
 
-def leaves(out):
-    """The tensors of a result, which may be nested in tuples, lists and dictionaries."""
-    if isinstance(out, dict):
-        out = list(out.values())
-    return [x for one in out for x in leaves(one)] if isinstance(out, tuple | list) else [out]
+def arguments(function, value, first):
+    """(positional, named) arguments of a call from what get_inputs or get_init_inputs gives, by the rules of a session:
+    a list, one value, names, or a list of positional ones beside names. `function` takes `first` before them."""
+    if isinstance(value, dict):
+        bound = inspect.signature(function).bind(*first, **value)
+        return list(bound.args[len(first) :]), bound.kwargs
+    if not isinstance(value, list | tuple):
+        return [value], {}
+    if len(value) == 2 and isinstance(value[0], list | tuple) and isinstance(value[1], dict):
+        with contextlib.suppress(TypeError):
+            inspect.signature(function).bind(*first, *value[0], **value[1])
+            return list(value[0]), value[1]
+    return list(value), {}
+
+
+def mapped(torch, value, change):
+    """A value with every tensor in it changed."""
+    if torch.is_tensor(value):
+        return change(value)
+    if isinstance(value, dict):
+        return {name: mapped(torch, one, change) for name, one in value.items()}
+    if isinstance(value, list | tuple):
+        parts = [mapped(torch, one, change) for one in value]
+        return type(value)(*parts) if hasattr(value, "_fields") else type(value)(parts)
+    if dataclasses.is_dataclass(value) and not isinstance(value, type):
+        value = copy.copy(value)
+        for field in dataclasses.fields(value):
+            object.__setattr__(value, field.name, mapped(torch, getattr(value, field.name), change))
+    return value
+
+
+def leaves(torch, value):
+    """The tensors of a value, which may be nested; what else a module returns is the same in every call."""
+    tensors = []
+    mapped(torch, value, lambda x: tensors.append(x) or x)
+    return tensors
 
 
 def plain(path):

@@ -49,25 +49,27 @@ def check(args):
     facts = types.SimpleNamespace(FACTS={"class": package.CLASS})
     module = _checks.Original(torch, facts, HERE / "module.py", args.device)
     if package.FIRST_CALL:  # what every call but the first computes
-        module.model(*map(copied(torch), module.inputs))
+        called(torch, module.model, module)
     module.writes = package.WRITES
     module.run()
     fast = package.optimized(copy.deepcopy(module.model))
     if package.FIRST_CALL:
-        fast(*map(copied(torch), module.inputs))
+        called(torch, fast, module)
         fast.load_state_dict(module.model.state_dict())
-    inputs = [x.clone() if torch.is_tensor(x) else x for x in module.inputs]
-    outputs = module.results(fast, fast(*inputs), inputs)
+    inputs, named = values = _checks.mapped(torch, (module.inputs, module.named), lambda x: x.clone())
+    outputs = module.results(fast, fast(*inputs, **named), values)
     print(f"right: the module in {module.right_as}; PyTorch's own error in {report['class']}: {module.own_text()}")
     report |= compare(torch, package, module, outputs)
     if report["ok"] and args.device == "cuda":
-        report |= _checks.times(torch, lambda: fast(*inputs), module)
+        report |= _checks.times(torch, lambda: fast(*inputs, **named), module)
     print(_checks.line("all", report) if "ms" in report else line(report), flush=True)
     return report
 
 
-def copied(torch):
-    return lambda x: x.clone() if torch.is_tensor(x) else x
+def called(torch, model, module):
+    """One call with copies of the module's inputs."""
+    inputs, named = _checks.mapped(torch, (module.inputs, module.named), lambda x: x.clone())
+    return model(*inputs, **named)
 
 
 def compare(torch, package, module, outputs):
