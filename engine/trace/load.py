@@ -184,7 +184,8 @@ def load(source: str) -> Loaded:
     try:
         code = pasted.compiled(source)
     except SyntaxError as e:
-        raise Bad("syntax_error", f"Line {e.lineno}: {e.msg}.{newer(e) or _no_module(source)}", e.lineno) from None
+        hint = newer(e) or _not_python(e) or _no_module(source)
+        raise Bad("syntax_error", f"Line {e.lineno}: {e.msg}.{hint}", e.lineno) from None
     except ValueError as e:
         raise Bad("syntax_error", f"The text is not Python: {e}.", None) from None
     except (RecursionError, MemoryError):
@@ -222,6 +223,18 @@ def newer(error: SyntaxError) -> str:
             return f" {what} need Python {since[0]}.{since[1]}, and {runs}"
     if here < (3, 12) and error.msg.startswith("f-string"):
         return f" Its own quotes or a backslash inside the braces of an f-string need Python 3.12, and {runs}"
+    return ""
+
+
+def _not_python(error: SyntaxError) -> str:
+    """What to leave out of a text that was copied with what stood around it."""
+    line = (error.text or "").strip()
+    if line.startswith("```"):
+        return " The text is in a Markdown fence: leave out the lines with ```."
+    if line.startswith(("!", "%")):
+        return " This is a notebook's command: leave the line out."
+    if line.startswith((">>>", "...")):
+        return " This is a prompt of Python's console: leave out >>> and ... at the beginning of lines."
     return ""
 
 

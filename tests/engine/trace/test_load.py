@@ -31,6 +31,15 @@ def test_a_plain_mistake_is_none(source):
     assert "runs Python" not in e.value.reason
 
 
+@pytest.mark.parametrize(
+    ("first", "help"),
+    [("```python", "Markdown fence"), ("!pip install x", "notebook's command"), (">>> import torch", "console")],
+)
+def test_what_was_copied_with_the_text_is_named(first, help):
+    with pytest.raises(Bad, match=f"Line 1: .*{help}.*leave"):
+        load(f"{first}\nimport torch\nclass Model(torch.nn.Module):\n    pass\n")
+
+
 PAIRS = """
 import torch
 import torch.nn as nn
