@@ -176,6 +176,10 @@ def explain(error: BaseException, doing: str) -> Bad:
             "follow; use torch's functions.",
             line,
         )
+    if "does not require grad" in text[:2000]:
+        reason = f"{place} asks for a gradient, and forward runs without any here, as programs are for inference"
+        way = "put it into `with torch.enable_grad():`, with inputs that .requires_grad_()."
+        return Bad("module_raised", f"{reason}: {way}", line)
     if isinstance(error, (RuntimeError, ValueError, IndexError)) and _SHAPES.search(text[:2000]):
         return Bad("shape_mismatch", f"{at}: the shapes do not fit: {first_line(error)}.", line)
     kind = type(error).__name__

@@ -50,3 +50,9 @@ def test_so_are_threads(line):
 
 def test_drawing_before_forward_is_fine():
     assert [op.op for op in trace(SOURCE.replace("FORWARD", "pass"), local_user=True).graph.ops] == ["linear"]
+
+
+def test_a_gradient_is_told_what_forward_runs_without():
+    line = "torch.autograd.grad(self.net(x).sum(), x)"
+    with pytest.raises(SessionRefused, match=r"Line 16.*asks for a gradient.*with torch\.enable_grad\(\)"):
+        trace(SOURCE.replace("FORWARD", line), local_user=True)

@@ -216,7 +216,8 @@ class LoweringContext:
         whole = [v for v in values if isinstance(v, Leaf | Slice) and v.shape == shape]
         if not whole:
             shapes = " and ".join(str(list(v.shape)) for v in values if not isinstance(v, float))
-            raise self.refuse(f"broadcasts {shapes} against each other to {list(shape)}, which is not covered yet")
+            what = f"broadcasts {shapes} against each other" if shapes else "spreads a number over a tensor of its own"
+            raise self.refuse(f"{what} to {list(shape)}, which is not covered yet")
         stored = [v for v in whole if stage_of(v.source) is not None]
         parts = [v for v in whole if isinstance(v, Slice)]  # they fix the axes of the stage
         return self.elementwise((stored or parts or sorted(whole, key=lambda v: self._masks(v.source)))[0], shape)
