@@ -129,9 +129,9 @@ def test_what_is_committed_was_right_on_every_set(path):
     results = json.loads(path.read_text(encoding="utf-8"))
     assert results.keys() >= {"date", "gpu", "driver", "toolchain", "command", "method"}
     ran = {r["program"] for r in results["results"]}
-    assert len(ran) >= 17 and ran <= set(guarded.NAMES)
+    assert ran <= set(guarded.NAMES)
     rows = [r for r in results["results"] if "sets" in r]
-    assert len(rows) >= 15
+    assert "-part-" in path.name or (len(ran) >= 17 and len(rows) >= 15)
     for r in rows:
         wrong = [f for f in (*guarded.faults(r), *r["faults"]) if "a rescue takes" not in f]
         assert not wrong and r["cost_us"] == guarded.cost_us(r)

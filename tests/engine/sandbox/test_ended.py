@@ -27,7 +27,7 @@ from engine.trace.parent import refuse
         (
             SandboxEnded("time_limit", "did not end within 5 s", 3),
             "did not end within 5 s",
-            "Line 3: the module did not end within 5 s. Its first call may take no longer: shorten what it does in "
+            "Line 3: the module did not end within 5 s. It is built, and called three times: shorten what it does in "
             "Python, or end its loop.",
         ),
         (
