@@ -94,10 +94,24 @@ def depends_on_values(op: str, line: int | None, doing: str, resizes: bool = Fal
         what = f"uses {op.strip('_').rstrip('2')}, which makes a tensor whose size depends on the values of another"
     return Bad(
         "data_dependent",
-        f"{at} {what}; the operations of a program may depend on shapes only. Use torch.where for the choice, or leave "
-        "it out of the module.",
+        f"{at} {what}; the operations of a program may depend on shapes only. {_way_out(text.strip(), op, resizes)}",
         line,
     )
+
+
+def _way_out(text: str, op: str, resizes: bool) -> str:
+    """What to write instead of a line that reads values."""
+    if text.startswith("assert"):
+        return "Leave the check out of the module."
+    if text.startswith("print("):
+        return "Leave the print out of the module."
+    if "pack_padded" in text or "pack_padded" in op or "pack_sequence" in text:
+        return "Give the network the padded tensor, without packing it."
+    if ".item()" in text and not re.match(r"(el)?if\b|while\b|for\b", text):
+        return "Leave .item() out: a tensor of one element computes as a number does."
+    if resizes and op in ("indexing with a mask", "where(condition)", "nonzero", "masked_select"):
+        return "Compute every row and multiply by the mask, so that rows that were not chosen count as 0."
+    return "Use torch.where for the choice, or leave it out of the module."
 
 
 def _op_of(chain: list[BaseException]) -> str:

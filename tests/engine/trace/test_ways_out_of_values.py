@@ -1,0 +1,42 @@
+"""Where forward reads values, the refusal says what to write instead of this very line."""
+
+import pytest
+
+pytest.importorskip("torch")
+
+from engine.devices import SessionRefused
+from engine.trace import trace
+
+SOURCE = """
+import torch
+import torch.nn as nn
+
+class Model(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.net = nn.Linear(8, 8)
+        self.rnn = nn.LSTM(8, 8, batch_first=True)
+
+    def forward(self, x, lengths):
+        y = self.net(x)
+        LINE
+        return y
+
+def get_inputs():
+    return [torch.randn(4, 6, 8), torch.tensor([6, 5, 3, 2])]
+"""
+WAYS = {
+    "assert not torch.isnan(y).any()": "Leave the check out",
+    "print(y.mean().item())": "Leave the print out",
+    "y = y * y.mean().item()": r"Leave .item.. out",
+    "y = y[y.sum(-1) > 0]": "multiply by the mask",
+    "rows, _ = torch.where(y[:, 0] > 0)": "multiply by the mask",
+    "y = nn.utils.rnn.pack_padded_sequence(y, lengths, batch_first=True)": "without packing it",
+    "y = y * 2 if y.sum() > 0 else y": "Use torch.where for the choice",
+}
+
+
+@pytest.mark.parametrize("line", WAYS)
+def test_a_line_that_reads_values_has_a_way_out(line):
+    with pytest.raises(SessionRefused, match=rf"Line 13, .*{WAYS[line]}"):
+        trace(SOURCE.replace("LINE", line), local_user=True)
