@@ -26,6 +26,12 @@ _PROFILE = re.compile(r"^<<<profile ([0-9a-f]{16})\n(.*?)\n\1 end>>>$", re.MULTI
 _BOUND = re.compile(
     r'"name": "([^"\n]{1,80})".{0,200}?"ms": ([0-9.e+-]{1,20}).{0,80}?"bound_by": "(\w{1,20})"', re.DOTALL
 )
+_MEASURED = re.compile(  # Nsight Compute's figures in words (engine.llm.prompts)
+    r"^(\S{1,300}): ([0-9.]{1,12}) ms, \d{1,3}% of it;[^\n]{0,200}\n"
+    r"- Speed of light: compute ([0-9.]{1,6})%, memory ([0-9.]{1,6})%",
+    re.MULTILINE,
+)
+NAME = 48  # characters of a kernel's name
 _EVOLVING = "\n# The evolving kernel\n"
 _MENDING = "\n# The candidate to mend\n"
 
@@ -103,13 +109,19 @@ def _drawn(work: Any, draw: Callable[[], Program]) -> dict[str, Any] | None:
 
 def _derived(prompt: str) -> dict[str, Any]:
     profiles = _PROFILE.findall(prompt)
-    stages = [(name, float(ms), bound) for name, ms, bound in _BOUND.findall(profiles[-1][1])] if profiles else []
+    text = profiles[-1][1] if profiles else ""
+    stages = [(f"stage {name}", float(ms), bound) for name, ms, bound in _BOUND.findall(text)]
+    stages += [
+        (f"kernel {name[:NAME]}", float(ms), f"{what} ({share}% of its peak)")
+        for name, ms, compute, memory in _MEASURED.findall(text)
+        for share, what in [max((compute, "compute"), (memory, "memory"), key=lambda one: float(one[0]))]
+    ]
     if not stages:
         return {"bottleneck": "Rehearsed: the profile names no stage that a rule can read.", "observations": []}
     name, ms, bound = max(stages, key=lambda stage: stage[1])
     total = sum(stage[1] for stage in stages) or 1.0
     return {
-        "bottleneck": f"Rehearsed: stage {name} is bound by {bound} and takes {100 * ms / total:.0f}% of the time.",
+        "bottleneck": f"Rehearsed: {name} is bound by {bound} and takes {100 * ms / total:.0f}% of the time.",
         "observations": [f"{name}: {ms:.4g} ms, bound by {bound}" for name, ms, bound in stages[:MOST_FACTS]],
     }
 
