@@ -133,14 +133,14 @@ class Adapter:
             if not self._has_room():
                 return None
         suspects = not any(r.isolated for r in self.running.values())
-        own_keys = sum(r.idle for r in self.running.values()) < self.most
+        own_keys = sum(r.waits for r in self.running.values()) < self.most
         return log.claim(self.engine_id, self.serves, suspects=suspects, own_keys=own_keys)
 
     def _has_room(self, again: Running | None = None) -> bool:
         """Whether one more session may work now, or `again`, which waited for its owner or a key. Those that wait need
         no room; what they hold is measured with the rest. One may always work."""
         here = [r for thread, r in list(self.running.items()) if thread.is_alive() and not r.waits]
-        at_work = [r for r in here if not r.idle]
+        at_work = [r for r in here if not r.rests]
         if any(r.isolated for r in at_work):
             return False
         new = [r for r in at_work if not r.settled]

@@ -18,6 +18,7 @@ from engine.trace.explain import quoted
 from engine.trace.load import Bad
 
 _DROPOUT = "dropout"
+_DRAW_BEFORE = "Draw them in get_inputs() and pass them to forward as another input."
 _SHARES = ("p", "dropout", "dropout_p")  # ATen's names for the share of elements that dropout drops
 
 
@@ -49,10 +50,7 @@ def outside_of_torch(source: str, first: int) -> Iterator[None]:
     drew = next((name for name, state in before.items() if state != after[name]), None)
     if drew:
         line = _line_of(source, r"\brandom\s*\.|\b(rand\w*|choice|shuffle|uniform|normal|sample)\s*\(", first)
-        at = quoted(line) if line else "The module"
-        reason = f"{at} draws random numbers ({drew}): each call gives another result, so no program can be compared"
-        raise Bad("random", f"{reason} with it. Draw them in get_inputs() and pass them to forward as another input.",
-                  line)  # fmt: skip
+        raise _refusal(line, f"draws random numbers ({drew})", _DRAW_BEFORE)
     if threads:
         line = _line_of(source, r"\bThread\w*\s*\(|\.submit\s*\(|\.map\s*\(", first)
         at = quoted(line) if line else "The module"
@@ -78,7 +76,6 @@ def refuse_chance(ops: list[dict], drawn: set[str]) -> None:
     if op is None:
         return
     line, name = op["line"], op["op"].removesuffix("_functional").strip("_")
-    at = quoted(line) if line else "The module"
     share = next((op["attrs"][s] for s in _SHARES if s in op["attrs"]), None)
     if _DROPOUT in name or _DROPOUT in op["attrs"] or "dropout_p" in op["attrs"]:
         what = f"drops elements at random ({name})"
@@ -89,6 +86,11 @@ def refuse_chance(ops: list[dict], drawn: set[str]) -> None:
             way += "pass training=self.training, or leave the dropout out."
     else:
         what = f"draws random numbers ({name})"
-        way = "Draw them in get_inputs() and pass them to forward as another input."
-    raise Bad("random", f"{at} {what}: each call gives another result, so no program can be compared with it. {way}",
-              line)  # fmt: skip
+        way = _DRAW_BEFORE
+    raise _refusal(line, what, way)
+
+
+def _refusal(line: int | None, what: str, way: str) -> Bad:
+    at = quoted(line) if line else "The module"
+    return Bad("random", f"{at} {what}: each call gives another result, so no program can be compared with it. {way}",
+               line)  # fmt: skip

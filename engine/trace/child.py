@@ -214,13 +214,6 @@ def _traced(
 def _exported(model: Any, inputs: tuple[Any, ...]) -> Any:
     try:
         program = exported.export(model, inputs)
-        twice = any(a is not b for a, b in zip(exported.apart(inputs), inputs, strict=True))
-        if twice and any(path in program.graph_signature.user_inputs for _, path in exported.writes(program)):
-            reason = "forward writes an input, and one tensor is given for two: give a copy of it, such as x.clone()."
-            raise Bad("bad_inputs", reason)
-        return program
-    except Bad:
-        raise
     except Exception as e:
         if data_dependent(e):
             raise explain(e, "forward") from None
@@ -230,6 +223,11 @@ def _exported(model: Any, inputs: tuple[Any, ...]) -> Any:
         if why.code in ("not_covered", "leaves_torch"):
             raise why from None
         raise Bad("cannot_trace", f"PyTorch cannot export this module: {why.reason}", why.line) from None
+    placeholders = program.graph_signature.user_inputs
+    if exported.twins(inputs) and any(path in placeholders for _, path in exported.writes(program)):
+        reason = "forward writes an input, and one tensor is given for two: give a copy of it, such as x.clone()."
+        raise Bad("bad_inputs", reason)
+    return program
 
 
 def stage(doing: str, what: Any, calls_data: bool = False) -> Any:

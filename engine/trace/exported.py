@@ -40,7 +40,8 @@ def export(model: Any, inputs: tuple[Any, ...], named: dict[str, Any] | None = N
     """The exported program, functional. `named`: arguments by name. Raises Resized, and what torch.export raises."""
     import torch
 
-    known, inputs = {id(tensor) for tensor in _kept(model)}, apart(inputs)
+    known, again = {id(tensor) for tensor in _kept(model)}, twins(inputs)
+    inputs = tuple(x.clone() if i in again else x for i, x in enumerate(inputs))  # else they would be one input
     with (
         warnings.catch_warnings(), torch.no_grad(), _no_hook_stays(), _written_at_the_end(model), shapes_only(),
         traceable(),
@@ -57,12 +58,12 @@ def export(model: Any, inputs: tuple[Any, ...], named: dict[str, Any] | None = N
     return program
 
 
-def apart(inputs: tuple[Any, ...]) -> tuple[Any, ...]:
-    """The inputs, each a tensor of its own: torch.export takes one that is given twice for one input."""
+def twins(inputs: tuple[Any, ...]) -> set[int]:
+    """The places of tensors that stand among the inputs before, too."""
     import torch
 
     first = {id(x): i for i, x in reversed(list(enumerate(inputs)))}
-    return tuple(x.clone() if isinstance(x, torch.Tensor) and first[id(x)] != i else x for i, x in enumerate(inputs))
+    return {i for i, x in enumerate(inputs) if isinstance(x, torch.Tensor) and first[id(x)] != i}
 
 
 def _functional(model: Any, inputs: tuple[Any, ...], named: dict[str, Any] | None) -> Any:

@@ -95,7 +95,8 @@ def claim(
         losses, step = chosen.losses, chosen.lost_at
         if chosen.state == Session.RUNNING:  # its engine was lost
             step = _step(chosen.id)
-            losses = (losses + 1 if step == chosen.lost_at else 1) if not _rested(chosen.id) else losses
+            if not _rested(chosen.id):
+                losses = losses + 1 if step == chosen.lost_at else 1
         with transaction.atomic():
             if (
                 waiting(serves)

@@ -48,14 +48,15 @@ def permitted(cls: str | None) -> contextlib.AbstractContextManager[None]:
     return strict() if cls == "f32" else contextlib.nullcontext()
 
 
-@contextlib.contextmanager
-def casting(cls: str | None, device: str) -> Iterator[None]:
+def casting(cls: str | None, device: str) -> contextlib.AbstractContextManager[Any]:
     """torch.autocast in f16 and bf16, casting at every call; nothing in other classes."""
+    return _autocast(cls, device) if cls in HALF else contextlib.nullcontext()
+
+
+@contextlib.contextmanager
+def _autocast(cls: str, device: str) -> Iterator[None]:
     import torch
 
-    if cls not in HALF:
-        yield
-        return
     with unfused(), torch.autocast(device, dtype=getattr(torch, HALF[cls]), cache_enabled=False):
         yield
 

@@ -201,8 +201,8 @@ class Lanes:
         if turn is None or job.future is None:
             return
         due = job.after if job.announced else WORTH_SAYING
-        if turn.waiting and turn.waited > due and (not job.announced or turn.ahead() < job.ahead):
-            before = job.ahead = turn.ahead()
+        if turn.waiting and turn.waited > due and ((before := turn.ahead()) < job.ahead or not job.announced):
+            job.ahead = before
             line = f": {count(before, 'piece')} of work before it" if before else ""
             job.announced, job.after = True, turn.waited + SAID_AGAIN
             yield from self.owner.journal.emit(events.Progress(f"Waiting for {words(turn.place)}{line}", "wait"))

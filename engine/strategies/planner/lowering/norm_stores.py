@@ -23,6 +23,7 @@ from engine.strategies.planner.lowering.drafts import (
     Elementwise,
     Normalization,
     Product,
+    Source,
     reference,
     stage_of,
 )
@@ -61,7 +62,7 @@ def late(drafts: Sequence[Draft], results: Sequence[str]) -> tuple[Draft, ...]:
     drafts = [copy(draft) for draft in drafts]
     for norm in drafts:
         at = stage_of(norm.x.of) if isinstance(norm, Normalization) else None
-        if at is None or norm.x != replace(norm.x, of=reference(at), shape=drafts[at].shape, transposed=False):
+        if at is None or norm.x != Source(reference(at), drafts[at].shape):
             continue
         product = drafts[at]
         alone = reference(at) not in results and all(

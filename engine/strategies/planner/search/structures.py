@@ -23,6 +23,7 @@ from engine.strategies.planner.lowering import fp8
 from engine.strategies.planner.lowering.choice import COMPUTE, Choice
 from engine.strategies.planner.lowering.drafts import Attention, Convolution
 from engine.strategies.planner.lowering.lower import Lowered
+from engine.strategies.planner.lowering.norm_stores import late
 from engine.strategies.planner.lowering.pipeline import program
 from engine.strategies.planner.lowering.rules.recurrent import Recurrent
 from engine.strategies.planner.lowering.storage_choice import as_it_lies
@@ -125,10 +126,11 @@ def _choices(lowered: Lowered, cls: str, images: bool) -> list[Choice]:
     turns = (False, False), (True, False), (True, True)  # operands copied to lie along K, the first one alone
     out = []
     both = False, True
-    for rows, (along_k, first), fuse, narrow, late in product(both, turns, both, both, both):
-        if (along_k and cls != "tf32") or (narrow and not cast) or (rows and not images) or (late and not narrow):
+    lates = both if cast and late(lowered.stages, lowered.results) != lowered.stages else (False,)
+    for rows, (along_k, first), fuse, narrow, later in product(both, turns, both, both, lates):
+        if (along_k and cls != "tf32") or (narrow and not cast) or (rows and not images) or (later and not narrow):
             continue
-        out.append(Choice(along_k, fuse, narrow, rows, first=first, late=late))
+        out.append(Choice(along_k, fuse, narrow, rows, first=first, late=later))
     if cls == "tf32" and any(isinstance(d, Recurrent) for d in lowered.stages):
         out += [replace(choice, exact=True) for choice in out]
     return out
