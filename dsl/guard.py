@@ -110,6 +110,9 @@ def objections(program: Program) -> Iterator[Objection]:
             yield f"a guard has no f32 kernel for {s.name}, {description}", s.span, _NO_GUARD
         elif getattr(s, "prepack", False):
             yield "a guard checks every call, and prepack runs once", s.clause_span("prepack"), leave_clause("prepack")
+        elif isinstance(s, Gemm) and conversions(program, s):
+            name = s.b.name
+            yield f"a guard checks casts, and {s.name} casts {name} as it reads it", s.b.span, f"transform {name} first"
         elif isinstance(s, Transform) and s.other is not None:
             yield f"a guard does not check {s.name}, an interleave", s.span, _NO_GUARD
         else:

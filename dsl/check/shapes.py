@@ -9,6 +9,7 @@ from dsl.check.space import shape_text
 from dsl.fixes import Help, PadDepth, Rewrite, help_of, transform_first
 from dsl.functions import REDUCTIONS
 from dsl.ir import NCHW, Call, DType, Gemm, GroupedGemm, Operand, TensorType, expressions, loads
+from dsl.rules.cast_weight import casts_weight
 
 Error = Callable[..., None]  # error(code, message, span, help=None, notes=())
 MAX_DIM = 2**31 - 1  # CUTLASS counts problem sizes in 32-bit integers
@@ -33,7 +34,7 @@ def product_shape(
             ok = False
     if not ok:
         return None
-    if ta.dtype is not tb.dtype:
+    if ta.dtype is not tb.dtype and not (word == "gemm" and casts_weight(a, ta, b, tb)):
         wide, narrow = (a, tb) if ta.dtype.bits >= tb.dtype.bits else (b, ta)
         error(
             "E107", f"{a.name} is {ta.dtype.value} and {b.name} is {tb.dtype.value}; both must be one type", b.span,

@@ -11,7 +11,7 @@ from types import ModuleType
 
 from dsl.arch import ARCHS, DEFAULT
 from dsl.ir import Config, DType, Gemm, Program, Recurrent
-from dsl.rules import conv, normalized, rowmajor, simt, sm80, sm90, sm100
+from dsl.rules import cast_weight, conv, normalized, rowmajor, simt, sm80, sm90, sm100
 from dsl.rules.problem import (
     BACKENDS,
     DIRECT_CHANNELS,
@@ -48,6 +48,8 @@ def rules_of(p: Problem) -> ModuleType:
     """The module with the rules of this problem."""
     if p.kind == "rowmajor":
         return rowmajor
+    if p.casts:
+        return cast_weight
     if p.compute is DType.F32:
         return simt
     if p.arch.name in ("sm_80", "sm_89"):

@@ -58,6 +58,7 @@ class Problem:
     beside    of a transposed convolution: phases along w that share a tile on `cpp`.
     triangle  the epilogue stores one triangle of a square product.
     watched   a row-major convolution checks the range of its images itself (dsl.guard).
+    casts     the second operand is f32 and is cast as it is read (dsl.rules.cast_weight).
     """
 
     arch: Arch
@@ -75,6 +76,7 @@ class Problem:
     beside: int = 1
     triangle: bool = False
     watched: bool = False
+    casts: bool = False
 
     @property
     def transposes(self) -> bool:
@@ -166,6 +168,7 @@ def problem_of(arch: Arch, stage: Collective, types: dict[str, TensorType | None
         not stage.b.transposed,
         not stage.a.transposed,
         triangle=isinstance(e, Call) and e.fn in ("triu", "tril") and shape.m == shape.n,
+        casts=types[stage.a.name].dtype is not types[stage.b.name].dtype,
     )
 
 

@@ -58,6 +58,11 @@ class Product:
     triangle: bool = False  # the program keeps one triangle of a square result
     again: float = 1.0  # uses of an element of a convolution's x in the product, all but one from L2
     run: int = 0  # channels at one window position of a convolution: no step of K crosses it
+    cast_bytes: float = 0.0  # of an element of B that is cast as it is read (dsl.rules.cast_weight); 0: as `in_bytes`
+
+    @property
+    def b_bytes(self) -> float:
+        return self.cast_bytes or self.in_bytes
 
     @property
     def flops(self) -> float:
@@ -141,6 +146,14 @@ def _across(p: Product, t: Tiling) -> float:
     return max(1.0, (5 * 64 + width) / (2 * width)) * (BOTH_ACROSS if p.across == "ab" else 1.0)
 
 
+def _cast_clocks(p: Product, t: Tiling) -> float:
+    """Clocks of shared memory, 128 bytes each, for a step whose B is cast as it is read: TMA writes both panels, the
+    threads load B once, and each warp group of 64 columns reads all of A."""
+    bm, bn, bk = t.tile
+    a, b = bm * bk * p.in_bytes, bn * bk * p.cast_bytes
+    return (a + b + b + max(1, bn // 64) * a) / 128.0
+
+
 def tile_time(p: Product, t: Tiling, hw: Hardware) -> TileTime:
     """Predicted time of one launch. Raises HardwareError when the device has no units of this class."""
     bm, bn, bk = t.tile
@@ -164,6 +177,8 @@ def tile_time(p: Product, t: Tiling, hw: Hardware) -> TileTime:
         rows = min(bm, 64)
         fed = (rows * bk + bn * bk) * p.in_bytes / 128.0 * (bm / rows)
         mma = max(mma, fed, _across(p, t) * mma)
+    if p.cast_bytes:
+        mma = max(mma, _cast_clocks(p, t))
     if p.run:
         mma = max(mma, bm * PIXEL_BYTES_CLOCKS / (min(p.run, bk) * p.in_bytes))
     step = mma + ITERATION_CLOCKS[engine] * (0.7 if t.schedule == "pingpong" else 1.0)
@@ -190,8 +205,9 @@ def tile_time(p: Product, t: Tiling, hw: Hardware) -> TileTime:
     epilogue_total = (busy_waves - 1 if busy_waves > 1 else 0) * epilogue_clocks * (1 - hidden) + epilogue_clocks
 
     tensor_ms = main_clocks / clock * 1e3
-    l2_bytes = tiles * p.k * (bm / cn + bn / cm) * p.in_bytes + p.l * p.m * p.n * (p.out_bytes + p.extra_bytes)
-    panels = busy_waves * k_steps * bk * (bm / cn + bn / cm) * p.in_bytes  # of the busiest SM
+    panel = bm / cn * p.in_bytes + bn / cm * p.b_bytes  # of one step along K
+    l2_bytes = tiles * p.k * panel + p.l * p.m * p.n * (p.out_bytes + p.extra_bytes)
+    panels = busy_waves * k_steps * bk * panel  # of the busiest SM
     l2_ms = max(l2_bytes / hw.l2_bandwidth, panels / (SM_L2_BYTES_CLOCK * clock)) * 1e3
     hbm = _device_traffic(p, t, hw, tiles_m, tiles_n, sms, splits)
     written = p.l * p.m * p.n * p.out_bytes
@@ -249,7 +265,7 @@ def _device_traffic(p: Product, t: Tiling, hw: Hardware, tiles_m: int, tiles_n: 
     kernel's raster heuristic finds cheaper). An operand that fits in the L2 as a whole is fetched once.
     """
     bm, bn, _ = t.tile
-    row_a, row_b = p.k * p.in_bytes / p.again, p.k * p.in_bytes
+    row_a, row_b = p.k * p.in_bytes / p.again, p.k * p.b_bytes
     a, b = p.m * row_a, p.n * row_b
     room = L2_FIT * hw.l2_bytes
     concurrent = max(1, sms // splits)

@@ -95,7 +95,8 @@ def _accumulator(acc: torch.Tensor, a: torch.Tensor) -> torch.Tensor:
 
 def _gemm(stage: Gemm, env: Env, exact: bool) -> tuple[torch.Tensor, torch.Tensor | None]:
     a, b = _side(stage.a, env), _side(stage.b, env)
-    acc = torch.matmul(_read(a, stage.config.compute, exact), _read(b, stage.config.compute, exact))
+    casts = a.dtype is not b.dtype  # the second is rounded as it is read
+    acc = torch.matmul(_read(a, stage.config.compute, exact), _read(b, stage.config.compute, exact, casts))
     acc = acc if exact else _accumulator(acc, a)
     return (acc[..., 0::2], acc[..., 1::2]) if stage.pairs else (acc, None)
 

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from dsl.ir import DType, Gemm, GroupedGemm, Program
-from dsl.lower.cute.gemm import gemm_parts, gemm_reduction_parts
+from dsl.lower.cute.gemm import cast_weight_parts, gemm_parts, gemm_reduction_parts
+from dsl.lower.cute.gemm.gemm_operands import CUTE
 from dsl.lower.cute.gemm.quack_gemm import GemmPlan, Result, plan_gemm
 from dsl.lower.cute.generated_kernels import FLAG
 from dsl.lower.cute.parts import GATE, GATE_IMPORTS, TENSOR_FLOAT
@@ -126,11 +127,15 @@ def _stage(out: Text, p: GemmPlan, stage, reduced: list[Result], epilogue: str) 
     sums = "i32" if p.compute is DType.I8 else "f32"
     out.add(f"# {shape}, {sums} accumulators" + (f"; {p.remark}" if p.remark else ""))
     kind = "GroupedStage" if f.grouped else "GemmStage" if p.splits == 1 else "SplitKStage"
+    kind = "CastWeightStage" if p.casts else kind
     out.add(f"{p.name.upper()} = {f'reducing({kind})' if reduced else kind}(")
     out.add(f"    {epilogue},")
     if reduced:
         rows = ", ".join(f'"{r.key}": {r.finish}' for r in reduced)
         out.add(f"    {{{rows}}},", ("", "epilogue"))
+    if p.casts:  # the kernel's rows are our columns
+        tile, cluster = (tile[1], tile[0], tile[2]), (cluster[1], cluster[0])
+        out.add(f"    transform_a=CastWeight(cutlass.{CUTE[p.compute]}),  # of {stage.b.name}; the result transposed")
     out.add(f"    tile_M={tile[0]}, tile_N={tile[1]}, tile_K={tile[2]},", ("", "tile"))
     out.add(f"    cluster_M={cluster[0]}, cluster_N={cluster[1]},", ("", "cluster"))
     meaning = "a tile for each of two warp groups" if c.schedule == "pingpong" else "the warp groups share a tile"
@@ -165,6 +170,13 @@ def _shared(p: GemmPlan, reduced: list[Result], gate: bool | None):
         imports |= {("quack.epilogue.frontend", "EpiMod"), ("quack.epilogue.ops", "EpiOp"), *GATE_IMPORTS, *own}
         imports.add(("quack.gemm_sm90", "GemmSm90"))
         modules |= {"cutlass", "inspect"}
+    if p.casts:
+        text = gemm_parts.versioned("CAST_WEIGHT_VERSION", cast_weight_parts.CAST_WEIGHT)
+        parts.append(Part(text, 11))
+        imports |= {("quack.operand_transform.frontend", n) for n in ("ResolvedOperands", "TransformModBase")}
+        imports |= {("quack.operand_transform.transform", n) for n in ("TransformA", "TransformAOperand")}
+        imports |= own
+        modules.add("cutlass")
     if p.splits > 1:
         parts.append(Part(gemm_parts.SPLIT_K, 11))
         imports |= {("quack.gemm", "_split_k_buffers"), ("quack.gemm_config", "SplitKMode")}

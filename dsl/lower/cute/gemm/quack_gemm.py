@@ -20,6 +20,7 @@ from dsl.lower.cute.gemm import gemm_operands
 from dsl.lower.cute.gemm.gemm_operands import CUTE, TAKEN, Frame, Input, view
 from dsl.lower.cute.stage import Scratch, types_of
 from dsl.rules import legal
+from dsl.rules.cast_weight import casts_weight
 
 FLOATS8 = (DType.E4M3, DType.E5M2)
 
@@ -63,6 +64,7 @@ class GemmPlan:
     ragged: tuple[bool, bool]  # M and N are no multiples of the tile
     compute: DType = DType.F16  # what the tensor cores multiply
     watched: tuple[tuple[str, str], ...] = ()  # for each result that a guard checks: an argument's name, its value
+    casts: bool = False  # the second operand is cast as it is read (dsl.rules.cast_weight)
 
 
 def plan_gemm(program: Program, stage: Gemm | GroupedGemm) -> GemmPlan:
@@ -120,7 +122,7 @@ def plan_gemm(program: Program, stage: Gemm | GroupedGemm) -> GemmPlan:
     ragged = (grouped or frame.m % c.tile[0] != 0, columns % c.tile[1] != 0)
     return GemmPlan(
         stage.name, frame, k, a, b, not stage.b.transposed, tuple(inputs.values()), tuple(results), body, splits,
-        remark, ragged, c.compute, watched,
+        remark, ragged, c.compute, watched, ta.dtype is not tb.dtype,
     )  # fmt: skip
 
 
@@ -214,7 +216,8 @@ def _refuse_precision(stage, types: dict[str, TensorType]) -> None:
             "write compute f16",
         )  # fmt: skip
     read = DType.F32 if compute is DType.TF32 else compute
-    for side in (stage.a, stage.b):
+    casts = isinstance(stage, Gemm) and casts_weight(stage.a, types[stage.a.name], stage.b, types[stage.b.name])
+    for side in (stage.a,) if casts else (stage.a, stage.b):
         dtype = types[side.name].dtype
         if dtype is not read and not (dtype in FLOATS8 and compute in FLOATS8):
             raise Refusal(

@@ -19,6 +19,7 @@ class Choice:
     fuse       a product's rows or columns are reduced in its epilogue
     narrow     intermediates are stored in the class's element type; with `guard`, only those that only products read
     late       what lies between a product and the norm that reads it is computed by the norm
+    weights    products read f32 weights and cast them themselves, where that is expected to be faster than a cast apart
     rows       convolutions of one group read images and weights in PyTorch's layout (f32, channels first)
     exact      the steps of recurrent layers multiply in f32 on the CUDA cores, if a network amplifies rounding
     guard      operands are cast to f16 under a guard (dsl.guard), so the program is in class tf32
@@ -32,6 +33,7 @@ class Choice:
     first: bool = False
     exact: bool = False
     late: bool = False
+    weights: bool = False
 
     def __str__(self) -> str:
         words = {
@@ -39,6 +41,6 @@ class Choice:
             "fuse": "reduced in the epilogue",
             "narrow": "intermediates stored in half precision", "rows": "images read as they lie",
             "guard": "tf32 by guarded f16", "exact": "recurrent steps in f32",
-            "late": "products stored before what follows them",
+            "late": "products stored before what follows them", "weights": "weights cast as they are read",
         }  # fmt: skip
         return ", ".join(text for name, text in words.items() if getattr(self, name)) or "each operation as it comes"

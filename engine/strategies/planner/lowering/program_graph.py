@@ -134,6 +134,9 @@ class _Builder:
             result = TensorType(dtype, stage.type.shape)
             return self.expressions.emit(stage.word, names, result, attrs, fresh=True), None
         a, b = self._side(stage.a), self._side(stage.b)
+        if types[1].dtype is not types[0].dtype and isinstance(stage, Gemm):  # cast as it is read
+            kind = TensorType(dtype, self.expressions.tensors[b].shape)
+            b = self.expressions.emit("to", [b], kind, {"dtype": dtype.value}, fresh=True)
         rows, columns = self.expressions.tensors[a].shape, self.expressions.tensors[b].shape
         lead = rows[:-1] if len(rows) >= len(columns) or isinstance(stage, GroupedGemm) else (*columns[:-2], rows[-2])
         result = TensorType(dtype, (*lead, columns[-1]))

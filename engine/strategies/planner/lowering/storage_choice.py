@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from functools import cache
 from math import prod
 
-from dsl.ir import NCHW, NHWC, DType, loads
+from dsl.functions import INDEXED, REDUCTIONS
+from dsl.ir import NCHW, NHWC, Call, DType, Expr, loads
+from dsl.rules.cast_weight import LINE
 from engine.strategies.planner.lowering.drafts import (
     OVER_ELEMENTS,
     Attention,
@@ -23,6 +26,9 @@ from engine.strategies.planner.lowering.drafts import (
 )
 from engine.strategies.planner.lowering.lowering_context import unkey
 
+# Rows of x up to which a product casts its weight itself: it takes 9% longer for that, and with 5,700 rows that is as
+# long as a cast apart.
+CAST_ROWS = 4096
 FEW = 16  # channels per group of a grouped convolution, up to which the CUDA cores are as fast
 
 
@@ -41,6 +47,15 @@ def direct(draft: Convolution, element: DType) -> bool:
 def as_it_lies(draft: Convolution, dtype: str) -> bool:
     """Return True if the tensor-core kernel can read NCHW operands without a layout pass; `dtype`: the module's."""
     return dtype == "f32" and draft.groups == 1 and not (draft.transposed and prod(draft.stride) != 1)
+
+
+def casts_weight(draft: Product, element: DType, weight: DType) -> bool:
+    """Return True if a product better casts its weight as it reads it, by a kernel that stores each element as it comes
+    (dsl.rules.cast_weight). `element`: of its first factor, as it is read; `weight`: as it lies in memory."""
+    matrices = len(draft.a.shape) == len(draft.b.shape) == 2 and draft.b.transposed and not draft.a.transposed
+    plain = len(draft.outs) == 1 and not any(fn in REDUCTIONS or fn in INDEXED for fn in called(draft.outs[0]))
+    halves = element in (DType.F16, DType.BF16) and weight is DType.F32
+    return matrices and plain and halves and draft.shape[0] <= CAST_ROWS and draft.k % LINE == 0
 
 
 class Readers:
@@ -142,6 +157,14 @@ class Readers:
             return False
         joins = isinstance(draft, Pooling | Elementwise | Normalization | Concatenation)
         return joins and self._wish(reader) == NHWC
+
+
+def called(e: Expr) -> Iterator[str]:
+    """The functions of an expression."""
+    if isinstance(e, Call):
+        yield e.fn
+        for arg in e.args:
+            yield from called(arg)
 
 
 def up(size: int, step: int) -> int:

@@ -21,12 +21,12 @@ from dsl.rules import legal
 from engine.classes import HALVES
 from engine.strategies.planner.lowering import fp8
 from engine.strategies.planner.lowering.choice import COMPUTE, Choice
-from engine.strategies.planner.lowering.drafts import Attention, Convolution
+from engine.strategies.planner.lowering.drafts import Attention, Convolution, Draft, Product
 from engine.strategies.planner.lowering.lower import Lowered
 from engine.strategies.planner.lowering.norm_stores import late
 from engine.strategies.planner.lowering.pipeline import program
 from engine.strategies.planner.lowering.rules.recurrent import Recurrent
-from engine.strategies.planner.lowering.storage_choice import as_it_lies
+from engine.strategies.planner.lowering.storage_choice import as_it_lies, casts_weight
 from engine.strategies.planner.search import candidates
 from engine.strategies.planner.search.candidates import Ranked
 from sol.attainable import Attainable, joined_with, predict, product_of
@@ -126,14 +126,20 @@ def _choices(lowered: Lowered, cls: str, images: bool) -> list[Choice]:
     turns = (False, False), (True, False), (True, True)  # operands copied to lie along K, the first one alone
     out = []
     both = False, True
+    weights = both if lowered.dtype == "f32" and cls in HALVES and any(map(_reads_weight, lowered.stages)) else (False,)
     lates = both if cast and late(lowered.stages, lowered.results) != lowered.stages else (False,)
-    for rows, (along_k, first), fuse, narrow, later in product(both, turns, both, both, lates):
+    for rows, (along_k, first), fuse, narrow, later, own in product(both, turns, both, both, lates, weights):
         if (along_k and cls != "tf32") or (narrow and not cast) or (rows and not images) or (later and not narrow):
             continue
-        out.append(Choice(along_k, fuse, narrow, rows, first=first, late=later))
+        out.append(Choice(along_k, fuse, narrow, rows, first=first, late=later, weights=own))
     if cls == "tf32" and any(isinstance(d, Recurrent) for d in lowered.stages):
         out += [replace(choice, exact=True) for choice in out]
     return out
+
+
+def _reads_weight(draft: Draft) -> bool:
+    """Return True for a product that may cast its weight, in f32, as it reads it."""
+    return isinstance(draft, Product) and casts_weight(draft, DType.F16, DType.F32)
 
 
 def _guarded(lowered: Lowered, plain: Choice) -> list[Choice]:

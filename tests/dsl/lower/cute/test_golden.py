@@ -13,7 +13,7 @@ from .own_cases import CASES as OWN
 from .own_cases import REVIEWED
 
 GOLDEN = Path(__file__).parent / "golden"
-CASES = ("linear_gelu_f16", "linear_f32_on_f16", "shared_weight", "batched", "split_k", "mlp")
+CASES = ("linear_gelu_f16", "linear_f32_on_f16", "linear_f32_weight", "shared_weight", "batched", "split_k", "mlp")
 
 
 def generated(name: str):
