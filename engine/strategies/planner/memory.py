@@ -103,9 +103,13 @@ class _Kind:
     shape: tuple[int, int, int]
     tail: str
     compute: str  # class of the operands' precision
+    casts: bool = False  # its weight, as it reads it
 
     def name(self, backend: str) -> str:
-        """The kind in a `Won`: on `cute`, class tf32 has products in tf32 and in f16 under a guard."""
+        """The kind in a `Won`: on `cute`, class tf32 has products in tf32 and in f16 under a guard, and one that casts
+        its weight has tiles of its own."""
+        if self.casts:
+            return f"{self.kind} that casts its weight"
         return f"{self.kind} in tf32" if backend == "cute" and self.compute == "tf32" else self.kind
 
     def cls(self, of: str) -> str:
@@ -118,7 +122,7 @@ def described(program: Program, stage: Collective) -> _Kind:
     p = product_of(program, stage)
     kind = {Gemm: "gemm", GroupedGemm: "grouped", Conv: "conv"}[type(stage)]
     shape = (p.l * p.m, p.n, p.k) if kind == "gemm" else (p.m, p.n, p.k)
-    return _Kind(kind, shape, _tail(stage), p.cls)
+    return _Kind(kind, shape, _tail(stage), p.cls, p.cast_bytes > 0)
 
 
 def _tail(stage: Collective) -> str:

@@ -32,7 +32,7 @@ def won(
 
 
 def planner(won_before=(), outcomes=(), graph=None, classes=("f16",)):
-    graph = graph or linear([("relu", {})], rows=1024, k=8192, n=8192)
+    graph = graph or linear([("relu", {})], rows=1024, k=8200, n=8192)  # a weight that is cast before the product
     return planned(
         Problem("", "module", graph),
         classes,

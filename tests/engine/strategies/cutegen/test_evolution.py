@@ -131,7 +131,7 @@ def test_a_reply_without_a_candidate_has_nothing_to_fix():
     assert {e.change for e in of(log, events.TrialProposed)} == {UNUSABLE} and len(of(log, events.TrialProposed)) == 4
 
 
-@pytest.mark.parametrize("seed", [1, 2, 5])
+@pytest.mark.parametrize("seed", [1, 3, 5])
 def test_the_rehearsal_mends_the_mistakes_that_it_makes(seed):
     log, _ = play(rehearsed(skill=0.35, seed=seed), trials=12)
     proposed = {e.trial: e for e in of(log, events.TrialProposed)}
