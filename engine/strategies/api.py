@@ -260,7 +260,10 @@ class Reply:
 
     `value`: the text as `expects`. `model`: as the endpoint returned it. `tokens`: in, out, cached, reasoning;
     `estimated`: they are estimates by the length of the texts. `cost`: in US dollars by the operator's prices of the
-    date `prices`. `retries`: calls that failed before this one. `finish`: the endpoint's reason for the end."""
+    date `prices`. `retries`: calls that failed before this one. `finish`: the endpoint's reason for the end.
+
+    `counts`: what a profiler counted over all kernels of the trial: `memory` (bytes to and from device memory),
+    `occupancy` (achieved, a share), `instructions` (those that warps executed); {} without a profiler."""
 
     text: str = ""
     value: BaseModel | None = None
@@ -274,6 +277,7 @@ class Reply:
     retries: int = 0
     estimated: bool = False
     prices: str = ""
+    counts: dict[str, float] = field(default_factory=dict)
     state: State = field(default_factory=State, compare=False, repr=False)
 
 

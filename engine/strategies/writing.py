@@ -77,6 +77,7 @@ class Writer:
     parents: dict[int, int | None] = field(default_factory=dict)
     state: State = field(default_factory=State)
     changes: dict[int, str] = field(default_factory=dict)
+    counts: dict[int, dict[str, float]] = field(default_factory=dict)  # trial -> what a profiler counted of it
     _profiles: dict[int, str] = field(default_factory=dict)
     _report: str | None = None
 
@@ -199,6 +200,7 @@ class Writer:
             if reply.refusal == "no_profiler":
                 self.profile = False
             self._profiles[trial.number] = "" if reply.refusal else reply.text[:PROFILE_TEXT]
+            self.counts[trial.number] = dict(reply.counts)
         text = self._profiles[trial.number]
         return {"number": trial.number, "text": text} if text else None
 
