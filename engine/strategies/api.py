@@ -191,8 +191,9 @@ class Profile(Verb):
 @dataclass(frozen=True)
 class Show(Verb):
     """Log facts of the search for a person. `topic`: phase | triage | hypothesis | lessons | refinement |
-    opinion; of two_stage: template | space | search | effects | feedback; of optiml: mixture | node | guardrail |
-    path; of cutegen: workload | depth | debug | profile_revealed; `facts`: JSON values. Answer: the State."""
+    opinion; of two_stage: template | space | search | effects | feedback; of optiml: mixture | rules | node |
+    guardrail | path; of cutegen: workload | depth | debug | profile_revealed; `facts`: JSON values. Answer: the
+    State."""
 
     topic: str
     facts: dict[str, Any]

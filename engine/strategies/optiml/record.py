@@ -40,6 +40,14 @@ def node(
     }  # fmt: skip
 
 
+def rules(tree: Tree, evaluations: int, levels: int, growth: float) -> dict[str, Any]:
+    """The constants of the tree. `growth`: as the options have it; `fitted`: of a tree of so many evaluations."""
+    return {
+        "c": tree.c, "depth": tree.depth, "base": tree.widening.base, "growth": growth,
+        "fitted": round(tree.widening.growth, 4), "evaluations": evaluations, "levels": levels,
+    }  # fmt: skip
+
+
 def diagnosis(value: Bottleneck | None, missing: str) -> dict[str, Any]:
     """The judge's words on the edited candidate, or why there are none."""
     if value is None:

@@ -59,6 +59,7 @@ class Search:
         if first is None:
             return self.writer.stop or f"No first candidate was right in {count(self.evaluations, 'trial')}."
         yield from self._evaluated(self.tree.root, first, None, "the first candidate", "", record.NOT_WRITTEN)
+        yield from self._fit()
         while self.evaluations < self.options.evaluations:
             if self.writer.stop:
                 return self.writer.stop
@@ -109,6 +110,14 @@ class Search:
         reason = guardrail.rule(last, None).reason
         way_out = "Start the session where it can run" if last.cannot_run_here else "Mend it"
         return NOT_RIGHT.format(last.form, reason if reason.endswith((".", "…")) else f"{reason}.", way_out)
+
+    def _fit(self) -> Generator[Verb, Any, None]:
+        """Fit the widening to the evaluations that are left for the tree, and show its rules."""
+        o, writer = self.options, self.writer
+        used = sum(t.by == "strategy" for t in writer.state.trials)
+        evaluations = 1 + max(0, min(o.evaluations - self.evaluations, writer.share - used))
+        self.tree.widening = self.tree.widening.fitted(evaluations, o.levels)
+        yield from self._show("rules", record.rules(self.tree, evaluations, o.levels, o.widen_growth))
 
     # ---- one evaluation ----
 
