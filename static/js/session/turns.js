@@ -200,12 +200,13 @@ export class Turns {
     const key = `${seq === null}|${state.seq}|${view.figures_seq}|${view.trials.size}|${Boolean(view.end)}`;
     if (key === this.key) return;
     this.key = key;
-    const own = drawStrategy(view.strategy, shown, this.choose, Boolean(view.end));
+    const names = [...new Set(turns.map((t) => t.answer?.model || t.model).filter(Boolean))].join(", ");
+    const about = { rehearsed: names === "rehearsed", changeOf: (n) => view.trials.get(n)?.change ?? "" };
+    const own = drawStrategy(view.strategy, shown, this.choose, Boolean(view.end), about);
     const hasOwn = shown.length > 0 && own !== ""; // a preset may show its parts without a turn
     this.node.hidden = !turns.length && !hasOwn && !this.node.matches(".writes");
     if (!turns.length && !hasOwn) return;
     const sums = ledger(turns);
-    const names = [...new Set(turns.map((t) => t.answer?.model || t.model).filter(Boolean))].join(", ");
     const elapsed = Math.max(0, (view.last_t ?? 0) - (log[0]?.t ?? 0));
     const share = elapsed > 0 ? ` (${percent(Math.min(1, sums.all.seconds / elapsed))} of the session)` : "";
     const of = (topic) => shown.filter((s) => s.topic === topic).map((s) => s.facts);

@@ -159,8 +159,15 @@ export function rules(facts) {
     `A candidate is at most ${count(facts.depth, "edit")} away from the first one.`;
 }
 
-/** What the session's script showed, as elements; "" before its first event. */
-export function draw(shown, choose, ended) {
+const FORMS = {
+  program: "Each candidate is a program of μCUTLASS.", kernel: "Each candidate is a raw kernel (CUDA C++ or Python).",
+};
+const REHEARSED = "Rules play the model here. They draw each edit from the planner's one pool, as for every " +
+  "strategy. So an edit's title names the planner's own step, which can differ from the change to the trial that it " +
+  "edits and from the judge's advice: the diff of each edit shows the change.";
+
+/** What the session's script showed, as elements; "" before its first event. `about`: as in index.js. */
+export function draw(shown, choose, ended, { rehearsed = false } = {}) {
   const state = folded(shown), none = ended ? EMPTY_AT_THE_END : EMPTY;
   if (!state.mixture && !state.nodes.size) return "";
   const box = h("div", { class: "optiml" });
@@ -173,6 +180,7 @@ export function draw(shown, choose, ended) {
       fill(true);
     };
     box.replaceChildren(
+      h("p", { class: "turns-part faint" }, FORMS[nodes.get(0)?.form] ?? "", rehearsed ? ` ${REHEARSED}` : ""),
       part("Mixture of strategies", "", mixture(state.mixture, nodes, choose, none.mixture)),
       part("Search tree", nodes.size ? ` (${count(nodes.size, "node")})` : "", nodes.size
         ? h("div", { class: "tree-panes" }, h("div", { class: "tree-list" }, tree(state, chosen, pick),
