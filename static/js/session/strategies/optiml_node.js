@@ -1,7 +1,7 @@
 // One node of OptiML's search tree: the edit that led to it, the judge's diagnosis before it, the figures before and
 // after it, the parts of its reward, and the diff.
 import { blob, h } from "../../page.js";
-import { bytes, count, digits, percent, time } from "../../format.js";
+import { count, digits, percent, time } from "../../format.js";
 
 const PARTS = {
   time: "Run time", memory: "Memory traffic", compute: "Arithmetic", occupancy: "Occupancy",
@@ -16,12 +16,16 @@ const LIMITS = { compute: "arithmetic", memory: "memory", latency: "latency", oc
 const NONE = "–";
 let lastDiff = { key: "", node: null }; // an open diff stays open while the page draws the same node again
 
-function flops(n) {
-  const [size, unit] = [[1e12, "TFLOP"], [1e9, "GFLOP"], [1e6, "MFLOP"]].find(([s]) => n >= s) ?? [1, "FLOP"];
-  return `${digits(n / size)} ${unit}`;
+/** Decimal steps, as in the judge's evidence and in the rates of the memory (GB/s): 637.5 MB, 8.590 GFLOP. */
+function scaled(n, unit) {
+  const [size, prefix] = [[1e12, "T"], [1e9, "G"], [1e6, "M"], [1e3, "k"]].find(([s]) => n >= s) ?? [1, ""];
+  return `${Number((n / size).toPrecision(4))} ${prefix}${unit}`;
 }
 
-const SHOWN = { time, memory: bytes, compute: flops, occupancy: percent, instructions: (n) => n.toLocaleString("en") };
+const SHOWN = {
+  time, memory: (n) => scaled(n, "B"), compute: (n) => scaled(n, "FLOP"), occupancy: percent,
+  instructions: (n) => n.toLocaleString("en"),
+};
 const faint = (text) => h("p", { class: "faint" }, text);
 const figure = (name, value) => (value === null || value === undefined ? NONE : SHOWN[name](value));
 
