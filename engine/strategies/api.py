@@ -342,6 +342,10 @@ class Strategy:
         """The probable first candidates of the script, to be built while PyTorch is timed. A hint."""
         return ()
 
+    def remarks(self, problem: Any) -> Sequence[tuple[str, str]]:
+        """What a person should know before the first trial: (code, text) of engine.session.events.Noted."""
+        return ()
+
     def recall(self, problem: Any) -> str:
         """Memory of other problems as a text, read when a session starts. A resumed session reads it from its log."""
         return ""

@@ -7,7 +7,7 @@ from typing import Literal
 from pydantic import Field
 
 from engine.strategies import api
-from engine.strategies.writing import FORM, OPINION, PROFILE, REFINE, RESERVE, SEED
+from engine.strategies.writing import FORM, OPINION, PROFILE, REFINE, RESERVE, SEED, CandidateForm
 
 
 class OptimlOptions(api.Options):
@@ -16,7 +16,7 @@ class OptimlOptions(api.Options):
         description="words: a mixture of strategy proposals gives a first candidate; given: only optimise your kernel "
         "or program",
     )
-    form: Literal["program", "kernel"] = FORM
+    form: CandidateForm = FORM
     evaluations: int = Field(40, ge=1, le=200, description="Trials at most, beside the budget")
     proposals: int = Field(4, ge=1, le=8, description="Strategies in the mixture")
     choose: Literal["sampled", "best"] = Field(

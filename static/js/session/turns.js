@@ -212,6 +212,7 @@ export class Turns {
     const of = (topic) => shown.filter((s) => s.topic === topic).map((s) => s.facts);
     const tables = of("triage"), tested = of("hypothesis"), lessons = of("lessons").flatMap((f) => f.lessons ?? []);
     const refined = of("refinement").at(-1);
+    const form = view.notes.find((n) => n.code === "form");
     const phase = shown.at(-1)?.topic === "phase" ? shown.at(-1).facts : of("phase").at(-1);
     this.node.replaceChildren(
       h("header", { class: "pane-head" }, h("h2", {},
@@ -224,6 +225,7 @@ export class Turns {
         names === "rehearsed" ? "No model wrote these replies: rules did. " : "", outcomes(view),
       ] : view.end ? "No model was asked in this session." : "No model was asked so far."),
       view.end ? shares(view.end.spent) : "",
+      form ? h("p", { class: "form-note" }, `${form.text}.`) : "",
       refined ? h("p", { class: "refinement" }, refined.words) : "",
       running && !view.end
         ? h("div", { class: "turn-now", role: "status" },

@@ -151,8 +151,8 @@ const HOW = [
 
 const FORMS = {
   kernel: "a CuTe kernel: raw code, by default Python with CuTe DSL (the study's kernels are CUDA C++ over CuTe).",
-  program: "a program of μCUTLASS, which our back ends turn into a CuTe kernel: the option `form` is program. The "
-    + "study, and `form` kernel, write the kernel itself.",
+  program: "a program of μCUTLASS, which our back ends turn into a CuTe kernel. The study writes the kernel itself, as "
+    + "the form kernel does here on a GPU.",
 };
 const REHEARSED = "Rules play the model here. They draw each candidate from the planner's one pool, as for every "
   + "strategy, so the edit that a depth got can differ from the optimisation that it asked for.";
