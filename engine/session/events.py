@@ -124,9 +124,9 @@ class Covered(Event):
 class Noted(Event):
     """A remark of the strategy before its first trial, or about a time that was not taken. `code`: class_left_out (no
     program is written in the class `cls`) | no_program (none covers the module, so only the owner's kernels are tried)
-    | start_from (a program of the module, or of its `region`, in class `cls`, for those who hand in candidates;
-    `program`: its blob) | not_timed (the `baseline` of torch.compile has no time). `region`: 0 for the whole module,
-    and in older logs."""
+    | form (why the candidates are programs, or that kernels get no time here) | start_from (a program of the module, or
+    of its `region`, in class `cls`, for those who hand in candidates; `program`: its blob) | not_timed (the `baseline`
+    of torch.compile has no time). `region`: 0 for the whole module, and in older logs."""
 
     KIND: ClassVar[str] = "noted"
     code: str

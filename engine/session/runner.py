@@ -339,7 +339,7 @@ class _Session:
             if self.strategy.programs or self._is_program:
                 self.strategy = PyTorchStays(kernels)
             yield from self.emit(events.Noted("no_program", f"No program covers this module: {refusal.reason}"))
-        for note in problem.notes:
+        for note in (*problem.notes, *(events.Noted(*remark) for remark in self.strategy.remarks(problem))):
             yield from self.emit(note)
         if self.strategy.receives:
             for part in (part for part in problem.parts if part.algebraic is None):

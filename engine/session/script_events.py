@@ -69,7 +69,7 @@ class Answered(Event):
     (engine.strategies.api.Reply), with `reason` for a person; `model`: as the endpoint returned it; `tokens`: {in, out,
     cached, reasoning}; `estimated`: the endpoint sent no counts, so `tokens` are estimates by the length of the texts;
     `cost`: in US dollars by the operator's prices of the date `prices`; `retries`: calls that failed before this one;
-    `request`: of receive, the number of the `try` in the log (from 1)."""
+    `request`: of receive, the number of the `try` in the log (from 1); `counts`: of profile, as in Reply."""
 
     KIND: ClassVar[str] = "turn.answered"
     path: str
@@ -87,6 +87,7 @@ class Answered(Event):
     retries: int = 0
     estimated: bool = False
     prices: str = ""
+    counts: dict[str, float] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)

@@ -204,7 +204,8 @@ class TrialProfiled(Event):
     """The answer to the owner's command `profile`, after the trial's end. `request`: its number among those commands in
     the log (from 1). `source` of `text` (blob, for a person): profiler (it ran on the device) | model (the compiler's
     resources and the model of the GPU). `refusal`: "" or why there is no text: unknown_trial | no_time | ended (the
-    session ended before) | a code of engine.strategies.api.Reply; `reason`: the same for a person."""
+    session ended before) | a code of engine.strategies.api.Reply; `reason`: the same for a person; `counts`: as
+    in Reply."""
 
     KIND: ClassVar[str] = "trial.profiled"
     trial: int
@@ -214,3 +215,4 @@ class TrialProfiled(Event):
     refusal: str = ""
     reason: str = ""
     seconds: float = 0.0
+    counts: dict[str, float] = field(default_factory=dict)

@@ -191,8 +191,9 @@ class Profile(Verb):
 @dataclass(frozen=True)
 class Show(Verb):
     """Log facts of the search for a person. `topic`: phase | triage | hypothesis | lessons | refinement |
-    opinion; of two_stage: template | space | search | effects | feedback; of optiml: mixture | node | guardrail |
-    path; of cutegen: workload | depth | debug | profile_revealed; `facts`: JSON values. Answer: the State."""
+    opinion; of two_stage: template | space | search | effects | feedback; of optiml: mixture | rules | node |
+    guardrail | path; of cutegen: workload | depth | debug | profile_revealed; `facts`: JSON values. Answer: the
+    State."""
 
     topic: str
     facts: dict[str, Any]
@@ -260,7 +261,10 @@ class Reply:
 
     `value`: the text as `expects`. `model`: as the endpoint returned it. `tokens`: in, out, cached, reasoning;
     `estimated`: they are estimates by the length of the texts. `cost`: in US dollars by the operator's prices of the
-    date `prices`. `retries`: calls that failed before this one. `finish`: the endpoint's reason for the end."""
+    date `prices`. `retries`: calls that failed before this one. `finish`: the endpoint's reason for the end.
+
+    `counts`: what a profiler counted over all kernels of the trial: `memory` (bytes to and from device memory),
+    `occupancy` (achieved, a share), `instructions` (those that warps executed); {} without a profiler."""
 
     text: str = ""
     value: BaseModel | None = None
@@ -274,6 +278,7 @@ class Reply:
     retries: int = 0
     estimated: bool = False
     prices: str = ""
+    counts: dict[str, float] = field(default_factory=dict)
     state: State = field(default_factory=State, compare=False, repr=False)
 
 
@@ -335,6 +340,10 @@ class Strategy:
 
     def ahead(self, problem: Any) -> Sequence[Candidate]:
         """The probable first candidates of the script, to be built while PyTorch is timed. A hint."""
+        return ()
+
+    def remarks(self, problem: Any) -> Sequence[tuple[str, str]]:
+        """What a person should know before the first trial: (code, text) of engine.session.events.Noted."""
         return ()
 
     def recall(self, problem: Any) -> str:

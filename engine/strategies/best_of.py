@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-from typing import Literal
-
 from pydantic import Field
 
 from engine.strategies import api
 from engine.strategies.api import Script, Together
-from engine.strategies.writing import FINAL, FIRST, FORM, OPINION, REFINE, RESERVE, SEED, Led, Writer
+from engine.strategies.writing import FINAL, FIRST, FORM, OPINION, REFINE, RESERVE, SEED, CandidateForm, Led, Writer
 
 DRAFT = "This is draft {} of {}; drafts do not see each other."
 
 
 class BestOfOptions(api.Options):
-    form: Literal["program", "kernel"] = FORM
+    form: CandidateForm = FORM
     n: int = Field(8, ge=1, le=64, description="Candidates")
     report: bool = Field(False, description="Put the speed-of-light report into the prompt")
     seed: bool = SEED

@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-from typing import Literal
-
 from pydantic import Field
 
 from engine.strategies import api
 from engine.strategies.api import Script
-from engine.strategies.writing import FIRST, FORM, NEXT, OPINION, REFINE, RESERVE, SEED, Led, Writer
+from engine.strategies.writing import FIRST, FORM, NEXT, OPINION, REFINE, RESERVE, SEED, CandidateForm, Led, Writer
 
 MOST_SPOKEN = 40_000  # characters of the conversation in a prompt: the oldest turns leave first
 
 
 class ChainOptions(api.Options):
-    form: Literal["program", "kernel"] = FORM
+    form: CandidateForm = FORM
     attempts: int = Field(16, ge=1, le=200, description="Attempts at most, beside the budget of trials")
     report: bool = Field(False, description="Put the speed-of-light report into the prompts")
     seed: bool = SEED

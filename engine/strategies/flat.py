@@ -6,17 +6,15 @@ steering: the speed-of-light report is left out of its prompts unless `report` a
 
 from __future__ import annotations
 
-from typing import Literal
-
 from pydantic import Field
 
 from engine.strategies import api
 from engine.strategies.api import Script
-from engine.strategies.writing import FORM, OPINION, PROFILE, REFINE, RESERVE, SEED, Led, Writer
+from engine.strategies.writing import FORM, OPINION, PROFILE, REFINE, RESERVE, SEED, CandidateForm, Led, Writer
 
 
 class FlatOptions(api.Options):
-    form: Literal["program", "kernel"] = FORM
+    form: CandidateForm = FORM
     attempts: int = Field(40, ge=1, le=200, description="Attempts at most, beside the budget of trials")
     report: bool = Field(False, description="Put the speed-of-light report into the prompts")
     profile: bool = PROFILE

@@ -7,9 +7,9 @@ trial, so that a model that writes nothing usable ends with its budget and not l
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from pydantic import Field
 
@@ -42,7 +42,12 @@ PROFILE_TEXT = 6_000  # characters of a profile in a prompt
 FIRST = "Write a candidate that is right and faster than PyTorch."
 NEXT = "Write the next candidate: mend the mistake if the last one failed, else make the best one faster."
 # Options that several strategies have.
-FORM = Field("program", description="What the model writes: programs of the language, or raw kernels (CUDA, Python)")
+CandidateForm = Literal["auto", "program", "kernel"]
+FORM_ABOUT = (
+    "What the model writes: programs of the language, or raw kernels (CUDA, Python), which get no time on a modelled "
+    "device; auto: kernels on a GPU, programs on a modelled device"
+)
+FORM = Field("program", description=FORM_ABOUT)
 PROFILE = Field(True, description="Show a profile of the best candidate to the model, where there is a profiler")
 SEED = Field(False, description="Show the planner's program to the model as a start")
 REFINE = Field(
@@ -53,6 +58,17 @@ RESERVE = Field(
 )
 OPINION = Field(
     False, description="A model gives its opinion of raw kernels and suspicious trials, beside the evidence"
+)
+
+
+# Remarks on the form, on a modelled device.
+KERNELS = (
+    "The candidates are raw kernels, and the {} is modelled here: CUDA is compiled and not run, Python is verified "
+    'where it needs no GPU, and neither gets a time. Choose the form "program", or a device with a GPU'
+)
+PROGRAMS = (
+    'The form "auto" is programs of the language here: the {} is modelled, and a raw kernel would get no time. For raw '
+    "kernels choose a device with a GPU"
 )
 
 
@@ -77,6 +93,7 @@ class Writer:
     parents: dict[int, int | None] = field(default_factory=dict)
     state: State = field(default_factory=State)
     changes: dict[int, str] = field(default_factory=dict)
+    counts: dict[int, dict[str, float]] = field(default_factory=dict)  # trial -> what a profiler counted of it
     _profiles: dict[int, str] = field(default_factory=dict)
     _report: str | None = None
 
@@ -199,6 +216,7 @@ class Writer:
             if reply.refusal == "no_profiler":
                 self.profile = False
             self._profiles[trial.number] = "" if reply.refusal else reply.text[:PROFILE_TEXT]
+            self.counts[trial.number] = dict(reply.counts)
         text = self._profiles[trial.number]
         return {"number": trial.number, "text": text} if text else None
 
@@ -314,11 +332,26 @@ class Led(Strategy):
     programs = False
     asks = True
 
+    def form(self, problem: Prepared) -> str:
+        """The form of the candidates on this problem's device: program | kernel."""
+        asked = self.options.form
+        if asked != "auto":
+            return asked
+        return "program" if problem.device_kind != "measured" and problem.parts else "kernel"
+
+    def remarks(self, problem: Prepared) -> Sequence[tuple[str, str]]:
+        if problem.device_kind == "measured":
+            return ()
+        kernels = self.form(problem) == "kernel"
+        if not kernels and self.options.form != "auto":
+            return ()
+        return (("form", (KERNELS if kernels else PROGRAMS).format(problem.hardware.title)),)
+
     def run(self, problem: Prepared) -> Script:
-        o = self.options
-        writer = Writer(problem, o.form, with_report=o.report, seed=o.seed, profile=getattr(o, "profile", False))
+        o, form = self.options, self.form(problem)
+        writer = Writer(problem, form, with_report=o.report, seed=o.seed, profile=getattr(o, "profile", False))
         writer.opinion = getattr(o, "opinion", False)
-        if o.refine and o.form == "program":
+        if o.refine and form == "program":
             from engine.strategies.planner.search.refining import Refiner
 
             writer.refiner, writer.reserve = Refiner(problem), o.reserve
@@ -333,4 +366,19 @@ class Led(Strategy):
         raise NotImplementedError
 
 
-__all__ = ["FINAL", "FIRST", "FORM", "NEXT", "OPINION", "PROFILE", "REFINE", "RESERVE", "SEED", "Led", "Over", "Writer"]
+__all__ = [
+    "FINAL",
+    "FIRST",
+    "FORM",
+    "FORM_ABOUT",
+    "NEXT",
+    "OPINION",
+    "PROFILE",
+    "REFINE",
+    "RESERVE",
+    "SEED",
+    "CandidateForm",
+    "Led",
+    "Over",
+    "Writer",
+]

@@ -34,6 +34,9 @@ def test_the_page_shows_each_part_of_an_evolving_kernel(app, open_page, complain
     for words in (
         "linear: 100% of the",
         "Depths (2 of 2)",
+        "a program of μCUTLASS",
+        "Rules play the model here",
+        "Optimisation asked for",
         "tile shape",
         "pipeline of stages",
         "Best so far",

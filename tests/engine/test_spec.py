@@ -61,7 +61,7 @@ def test_what_is_no_spec_is_refused_by_name(text, field):
         ("two_stage", {"profile": "maybe"}, "profile: true or false"),
         ("optiml", {"judge": 7}, "judge: true or false"),
         ("optiml", {"depth": None}, "depth: a whole number from 1 to 32"),
-        ("cutegen", {"form": "cuda"}, "form: one of kernel, program"),
+        ("cutegen", {"form": "cuda"}, "form: one of auto, program, kernel"),
     ],
 )
 def test_an_option_of_the_wrong_kind_is_refused_with_what_it_takes(strategy, options, words):

@@ -44,7 +44,7 @@ class Arm:
 
     @property
     def writes_kernels(self) -> bool:
-        """Return True if its proposals are raw kernels, of which a modelled device knows no time."""
+        """Return True if its proposals are raw kernels also on a modelled device, which knows no time of them."""
         form = registry.available()[self.strategy].Options.model_fields.get("form")
         return form is not None and self.options.get("form", form.default) == "kernel"
 

@@ -20,7 +20,10 @@ SECTIONS = (
     "SpeedOfLight", "ComputeWorkloadAnalysis", "MemoryWorkloadAnalysis", "Occupancy", "LaunchStats", "SchedulerStats",
     "WarpStateStats",
 )  # fmt: skip
-TRAFFIC = ("dram__bytes_read.sum", "dram__bytes_write.sum")  # in no section under these names, and on every chip
+TRAFFIC = ("dram__bytes_read.sum", "dram__bytes_write.sum")
+INSTRUCTIONS = ("smsp__inst_executed.sum",)
+BY_NAME = (*TRAFFIC, *INSTRUCTIONS)  # in none of these sections under these names, and on every chip
+ACHIEVED = "sm__warps_active.avg.pct_of_peak_sustained_active"  # occupancy, in %
 FOLDERS = ("/usr/local/cuda/bin", "/opt/nvidia/nsight-compute", "/usr/local/NVIDIA-Nsight-Compute")
 LARGER = {"k": 1e3, "m": 1e6, "g": 1e9, "t": 1e12}  # of Kbyte, Gbyte/s, ...
 SECONDS = {"nsecond": 1.0, "ns": 1.0, "usecond": 1e3, "us": 1e3, "msecond": 1e6, "ms": 1e6, "second": 1e9, "s": 1e9}
@@ -66,7 +69,7 @@ def command(ncu: Path, report: Path, program: Sequence[str]) -> list[str]:
     sections = [part for name in SECTIONS for part in ("--section", name)]
     return [
         str(ncu), "--csv", "--page", "raw", "--print-units", "base", "--profile-from-start", "off", *sections,
-        "--metrics", ",".join(TRAFFIC), "--log-file", str(report), "--force-overwrite", *program,
+        "--metrics", ",".join(BY_NAME), "--log-file", str(report), "--force-overwrite", *program,
     ]  # fmt: skip
 
 
@@ -121,4 +124,21 @@ def longest(kernels: Iterable[Kernel]) -> list[Kernel]:
     return sorted(kernels, key=lambda k: -k.ns)
 
 
-__all__ = ["Kernel", "command", "find", "longest", "read", "refusal"]
+def counts(kernels: Sequence[Kernel]) -> dict[str, float]:
+    """What was counted over all kernels of a call: `memory`, the bytes to and from device memory; `instructions`, those
+    that warps executed; `occupancy`, the achieved share of an SM's warps, each kernel weighted by its time. A figure
+    that was not counted of every kernel is left out: a sum over some of them compares with nothing."""
+    counted = {"memory": _total(kernels, TRAFFIC), "instructions": _total(kernels, INSTRUCTIONS)}
+    ns = sum(k.ns for k in kernels)
+    if ns and all(ACHIEVED in k.values for k in kernels):
+        counted["occupancy"] = sum(k.values[ACHIEVED] * k.ns for k in kernels) / ns / 100
+    return {name: value for name, value in counted.items() if value is not None}
+
+
+def _total(kernels: Sequence[Kernel], metrics: Sequence[str]) -> float | None:
+    if not kernels or any(name not in k.values for k in kernels for name in metrics):
+        return None
+    return sum(k.values[name] for k in kernels for name in metrics)
+
+
+__all__ = ["Kernel", "command", "counts", "find", "longest", "read", "refusal"]

@@ -130,7 +130,8 @@ class Phases:
         kernels = ncu.read(text)
         if not kernels:
             return self._refusal("it counted nothing", f"{text}\n{printed}", certain=False)
-        return Reply(in_words(self.verb.trial, kernels), seconds=time.monotonic() - self._began)
+        seconds = time.monotonic() - self._began
+        return Reply(in_words(self.verb.trial, kernels), seconds=seconds, counts=ncu.counts(kernels))
 
     def close(self) -> None:
         """End the launcher."""

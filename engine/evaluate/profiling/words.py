@@ -37,6 +37,7 @@ GROUPS: dict[str, tuple[Metric, ...]] = {
         Metric("sm__pipe_tensor_cycles_active.avg.pct_of_peak_sustained_active", "tensor pipes", "%"),
         Metric("sm__inst_executed_pipe_tensor.avg.pct_of_peak_sustained_active", "tensor instructions", "%"),
         Metric("sm__pipe_fma_cycles_active.avg.pct_of_peak_sustained_active", "FMA pipes", "%"),
+        Metric("smsp__inst_executed.sum", "instructions of warps"),
         Metric("sm__inst_executed.avg.per_cycle_active", "instructions a cycle"),
         Metric("sm__inst_issued.avg.pct_of_peak_sustained_active", "issue slots", "%"),
     ),

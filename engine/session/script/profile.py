@@ -44,16 +44,19 @@ def counted(journal: Journal, trial: int) -> Reply | None:
         if this is not None and (e.program, e.backend, e.form) == (this.program, this.backend, this.form)
     ]  # fmt: skip
     digests = {Profile(number).digest: number for number in same}
-    texts = [(e.trial, e.text) for e in journal.of(events.TrialProfiled) if e.source == "profiler" and e.trial in same]
+    texts = [
+        (e.trial, e.text, e.counts) for e in journal.of(events.TrialProfiled)
+        if e.source == "profiler" and e.trial in same
+    ]  # fmt: skip
     texts += [
-        (digests[e.digest], e.text) for e in journal.of(events.Answered)
+        (digests[e.digest], e.text, e.counts) for e in journal.of(events.Answered)
         if e.digest in digests and e.verb == Profile.name and e.text and not e.refusal
     ]  # fmt: skip
-    for number, name in texts:
+    for number, name, counts in texts:
         text = journal.blob(name)
         if SOURCE not in text:
             about = "" if number == trial else f"Trial {trial} has the program of trial {number}.\n"
-            return Reply(about + text)
+            return Reply(about + text, counts=dict(counts))
     return None
 
 
@@ -78,7 +81,8 @@ def answer(
     source, texts = (source, [reply.text]) if reply.text and not reply.refusal else ("", [])
     name = events.blob_name(reply.text) if texts else ""
     seconds = time.perf_counter() - began
-    event = events.TrialProfiled(trial.number, request, source, name, reply.refusal, reply.reason, seconds)
+    refusal, reason, counts = reply.refusal, reply.reason, dict(reply.counts)
+    event = events.TrialProfiled(trial.number, request, source, name, refusal, reason, seconds, counts)
     yield from journal.emit(event, *texts)
 
 

@@ -152,7 +152,7 @@ def _event(path: str, verb: Ask | Profile, reply: Reply) -> events.Answered:
     return events.Answered(
         path, verb.digest, verb.name, events.blob_name(reply.text) if reply.text else "", refusal, reason, reply.model,
         dict(reply.tokens), reply.cost, reply.seconds, reply.finish, retries=reply.retries, estimated=reply.estimated,
-        prices=reply.prices,
+        prices=reply.prices, counts=dict(reply.counts),
     )  # fmt: skip
 
 
@@ -162,5 +162,6 @@ def reply(verb: Ask | Profile, journal: Journal, event: events.Answered, state: 
     value = verb.parsed(text)[0] if isinstance(verb, Ask) and not event.refusal else None
     return Reply(
         text, value, event.refusal, event.reason, event.model, dict(event.tokens), event.cost, event.seconds,
-        event.finish, event.retries, event.estimated, event.prices, state,
+        event.finish, event.retries, event.estimated, event.prices,
+        dict(event.counts), state,
     )  # fmt: skip

@@ -7,8 +7,8 @@ for products and convolutions, 5 for reductions and norms, 3 for losses and 2 fo
 
 Ours: the rule that finds the class in the op graph, the class `other` and its depth, the items of each menu and their
 order, every prompt, the role that writes down what a profile shows, and that a depth whose attempts all fail is left
-out instead of ending the session. The study's kernels are CUDA C++ over CuTe; ours are Python with CuTe DSL by default,
-or programs of the language (`form`), whose times a device without a GPU can predict.
+out instead of ending the session. The study's kernels are CUDA C++ over CuTe. With the default `form` ours are Python
+with CuTe DSL on a GPU, and programs of the language on a modelled device, which can predict their times.
 """
 
 from __future__ import annotations

@@ -166,7 +166,7 @@ class Evolution:
 
     def _given(self) -> Finished | None:
         """The candidate that the session's owner handed in before the script began, where it passed."""
-        handed = [t for t in self.writer.state.trials if t.by == "owner" and t.form == self.options.form and passes(t)]
+        handed = [t for t in self.writer.state.trials if t.by == "owner" and t.form == self.writer.form and passes(t)]
         return handed[-1] if handed else None
 
     def _facts(self) -> dict[str, Any]:
@@ -188,9 +188,9 @@ class Evolution:
     def _workload(self) -> dict[str, Any]:
         o = self.options
         return {
-            "class": TITLES[self.work.cls], "why": clip(self.work.why, WORDS), "form": o.form, "depths": o.depths,
-            "fixes": o.fixes, "regenerations": o.regenerations, "profile": o.profile, "reveal": self.reveal,
-            "menu": [one.title for one in MENUS[self.work.cls]],
+            "class": TITLES[self.work.cls], "why": clip(self.work.why, WORDS), "form": self.writer.form,
+            "depths": o.depths, "fixes": o.fixes, "regenerations": o.regenerations, "profile": o.profile,
+            "reveal": self.reveal, "menu": [one.title for one in MENUS[self.work.cls]],
         }  # fmt: skip
 
     def _ladder(

@@ -7,13 +7,11 @@ from typing import Literal
 from pydantic import Field
 
 from engine.strategies import api
-from engine.strategies.writing import OPINION, REFINE, RESERVE, SEED
+from engine.strategies.writing import FORM_ABOUT, OPINION, REFINE, RESERVE, SEED, CandidateForm
 
 
 class CutegenOptions(api.Options):
-    form: Literal["kernel", "program"] = Field(
-        "kernel", description="What the model writes: a raw kernel (CuTe DSL), or programs of the language"
-    )
+    form: CandidateForm = Field("auto", description=FORM_ABOUT)
     depths: int = Field(10, ge=1, le=40, description="Optimisations at most, one a step, after the first kernel")
     fixes: int = Field(5, ge=0, le=20, description="Fixes of a failed candidate before it is written anew")
     regenerations: int = Field(3, ge=0, le=10, description="Times that a step is written anew before it is left out")

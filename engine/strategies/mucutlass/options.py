@@ -7,14 +7,14 @@ from typing import Literal
 from pydantic import Field
 
 from engine.strategies import api
-from engine.strategies.writing import FORM, OPINION, PROFILE, REFINE, RESERVE, SEED
+from engine.strategies.writing import FORM, OPINION, PROFILE, REFINE, RESERVE, SEED, CandidateForm
 
 
 class MucutlassOptions(api.Options):
     steering: Literal["orchestrated", "in_prompt"] = Field(
         "orchestrated", description="orchestrated: in phases, with triage; in_prompt: one role that has the report"
     )
-    form: Literal["program", "kernel"] = FORM
+    form: CandidateForm = FORM
     iterations: int = Field(5, ge=1, le=20, description="Iterations of the phases")
     hypotheses: int = Field(2, ge=1, le=6, description="Hypotheses that are implemented in an iteration")
     attempts: int = Field(4, ge=1, le=10, description="Attempts at a hypothesis; in_prompt has their product")

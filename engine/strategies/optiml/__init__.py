@@ -5,10 +5,14 @@ words and writes a first kernel. OptiML-X refines that kernel, or a given one, b
 edits. Each edit is compiled, verified and profiled. The reward joins run time with hardware bottleneck proxies and
 guards against regressions.
 
-Ours, because the study's are not known to us: the constants (PUCT with C = 1.0, depth 8, widening 2 + 3 sqrt(n)), the
-weights and bounds of the reward, the tolerance of the guardrail, how the mixture is drawn, and every prompt. Where no
-profiler runs, memory traffic and arithmetic come from the model of the GPU; nothing counts instructions. The words of a
-session are its module, which the tab Words makes of a description. Candidates may be programs of the language.
+Ours, because the study's are not known to us: the constants (PUCT with C = 1.0, depth 8, widening 2 + 3 sqrt(n) and its
+fit to the evaluations, without which a dozen of them all go to edits of the first candidate), the weights and bounds of
+the reward, the tolerance of the guardrail, how the mixture is drawn, and every prompt.
+
+Memory traffic, occupancy and executed instructions are Nsight Compute's where it measured both candidates that are
+compared; else traffic comes from the model of the GPU and occupancy from the compiler's resources. Arithmetic is always
+the model's. The words of a session are its module, which the tab Words makes of a description. Candidates may be
+programs of the language.
 """
 
 from __future__ import annotations

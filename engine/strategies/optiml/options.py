@@ -1,4 +1,4 @@
-"""The options of `optiml`. C, the depth and the widening are our start values: the study's own are not known to us."""
+"""The options of `optiml`. C, the depth and the widening with its levels are ours: the study's are not known to us."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Literal
 from pydantic import Field
 
 from engine.strategies import api
-from engine.strategies.writing import FORM, OPINION, PROFILE, REFINE, RESERVE, SEED
+from engine.strategies.writing import FORM, OPINION, PROFILE, REFINE, RESERVE, SEED, CandidateForm
 
 
 class OptimlOptions(api.Options):
@@ -16,7 +16,7 @@ class OptimlOptions(api.Options):
         description="words: a mixture of strategy proposals gives a first candidate; given: only optimise your kernel "
         "or program",
     )
-    form: Literal["program", "kernel"] = FORM
+    form: CandidateForm = FORM
     evaluations: int = Field(40, ge=1, le=200, description="Trials at most, beside the budget")
     proposals: int = Field(4, ge=1, le=8, description="Strategies in the mixture")
     choose: Literal["sampled", "best"] = Field(
@@ -24,10 +24,15 @@ class OptimlOptions(api.Options):
     )
     exploration: int = Field(100, ge=0, le=1000, description="PUCT's constant C in hundredths: 100 is C = 1.0")
     depth: int = Field(8, ge=1, le=32, description="Edits from the first candidate at most")
-    widen_base: int = Field(2, ge=1, le=32, description="Children that a node may have at most before it has a visit")
+    widen_base: int = Field(2, ge=1, le=32, description="Right children that a node may have before it has a visit")
     widen_growth: int = Field(
         3, ge=0, le=32, description="Further children for each unit of the square root of its visits"
     )
+    levels: int = Field(
+        3, ge=1, le=8,
+        description="Levels of edits for which the evaluations shall do: fewer evaluations, fewer children of a node; "
+        "1: as the two numbers say",
+    )  # fmt: skip
     judge: bool = Field(True, description="A role says what limits a candidate before it is edited")
     reference: Literal["start", "parent", "incumbent"] = Field(
         "start", description="What a reward compares with: the first candidate, the edited one or the best so far"

@@ -9,7 +9,8 @@ weights are not known to us; weights, bounds and the way in which missing figure
     0.5    = as the reference
 
 A wrong candidate has the reward 0. A candidate that is slower than the incumbent gains nothing from the proxies: its
-reward is at most the score of its time.
+reward is at most the score of its time. Both values of a part have the same source: Nsight Compute where it measured
+the candidate and its reference, else the model of the GPU and the compiler's resources.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ import math
 from dataclasses import dataclass, replace
 from typing import Any
 
-from engine.strategies.optiml.figures import NAMES, UNITS, Figures
+from engine.strategies.optiml.figures import NAMES, UNITS, Figures, alike
 
 AS_BEFORE = 0.5
 WRONG = 0.0
@@ -39,7 +40,8 @@ class Weights:
 
 @dataclass(frozen=True)
 class Part:
-    """One part of a reward. `weight`: its share once the missing parts are left out; `missing`: why it is left out."""
+    """One part of a reward. `weight`: its share once the missing parts are left out; `missing`: why it is left out;
+    `by`: the source of both values, measured | predicted."""
 
     name: str
     weight: float
@@ -47,12 +49,13 @@ class Part:
     before: float | None = None
     after: float | None = None
     missing: str = ""
+    by: str = ""
 
     def to_json(self) -> dict[str, Any]:
         shown = {
             "name": self.name, "unit": UNITS[self.name], "weight": round(self.weight, 4),
             "score": None if self.score is None else round(self.score, 4), "before": _short(self.before),
-            "after": _short(self.after), "missing": self.missing,
+            "after": _short(self.after), "missing": self.missing, "by": self.by,
         }  # fmt: skip
         return {key: value for key, value in shown.items() if value not in (None, "")}
 
@@ -83,14 +86,14 @@ def of(after: Figures, before: Figures, weights: Weights, *, slower: bool = Fals
 
 def _part(name: str, after: Figures, before: Figures, weights: Weights) -> Part:
     """The part with its weight before others are left out."""
-    weight, a, b = getattr(weights, name), after.values.get(name), before.values.get(name)
+    weight, (a, b, by) = getattr(weights, name), alike(name, after, before)
     if a is None or b is None:
         why = after.missing.get(name, "") if a is None else NO_REFERENCE.format(before.missing.get(name, "unknown"))
-        return Part(name, weight, None, b, a, why or "unknown")
+        return Part(name, weight, None, b, a, why or "unknown", by)
     if name != "time" and after.region != before.region:
-        return Part(name, weight, None, None, a, OTHER_REGION)
+        return Part(name, weight, None, None, a, OTHER_REGION, by)
     score = share_score(a, b) if name == "occupancy" else ratio_score(a, b, weights.bound)
-    return Part(name, weight, score, b, a)
+    return Part(name, weight, score, b, a, by=by)
 
 
 def ratio_score(after: float, before: float, bound: float) -> float:

@@ -59,6 +59,7 @@ class Search:
         if first is None:
             return self.writer.stop or f"No first candidate was right in {count(self.evaluations, 'trial')}."
         yield from self._evaluated(self.tree.root, first, None, "the first candidate", "", record.NOT_WRITTEN)
+        yield from self._fit()
         while self.evaluations < self.options.evaluations:
             if self.writer.stop:
                 return self.writer.stop
@@ -110,6 +111,14 @@ class Search:
         way_out = "Start the session where it can run" if last.cannot_run_here else "Mend it"
         return NOT_RIGHT.format(last.form, reason if reason.endswith((".", "…")) else f"{reason}.", way_out)
 
+    def _fit(self) -> Generator[Verb, Any, None]:
+        """Fit the widening to the evaluations that are left for the tree, and show its rules."""
+        o, writer = self.options, self.writer
+        used = sum(t.by == "strategy" for t in writer.state.trials)
+        evaluations = 1 + max(0, min(o.evaluations - self.evaluations, writer.share - used))
+        self.tree.widening = self.tree.widening.fitted(evaluations, o.levels)
+        yield from self._show("rules", record.rules(self.tree, evaluations, o.levels, o.widen_growth))
+
     # ---- one evaluation ----
 
     def _expand(self, node: Node) -> Generator[Verb, Any, None]:
@@ -156,7 +165,7 @@ class Search:
         own = figures.Figures()
         value = reward.Reward(reward.WRONG, note="not right, so its reward is 0")
         if ruling.right:
-            own = figures.of(trial, self.writer.problem.hardware)
+            own = figures.of(trial, self.writer.problem.hardware, *(yield from self._counted(trial)))
             value = reward.of(own, self._reference(node, own), self.weights, slower=ruling.kind == guardrail.SLOWER)
         else:
             self.tree.close(node, ruling.reason, wrong=True)
@@ -180,6 +189,19 @@ class Search:
         if [n.number for n in path] != self._principal:
             self._principal = [n.number for n in path]
             yield from self._show("path", record.principal(path, self.trials, incumbent))
+
+    def _counted(self, trial: Finished) -> Generator[Verb, Any, tuple[dict[str, float], str]]:
+        """What Nsight Compute counts of a right trial, and why it counts nothing. Each edit is profiled, as in the
+        study: its proxies are compared with its reference's, which are counted as well."""
+        writer = self.writer
+        if not self.options.profile:
+            return {}, figures.NO_PROFILE
+        if writer.problem.device_kind != "measured":
+            return {}, figures.NOT_RUN
+        if trial.form == "kernel":
+            return {}, figures.RAW
+        yield from writer.look(trial)
+        return writer.counts.get(trial.number, {}), figures.NOT_COUNTED
 
     def _reference(self, node: Node, own: figures.Figures) -> figures.Figures:
         """The figures that a node's are compared with."""
@@ -227,8 +249,12 @@ class Search:
     def _known(self, node: Node) -> list[str]:
         """Lines for the judge: the figures of the candidate, and its stages by the model of the GPU."""
         own, trial = self.figures[node.number], self.trials[node.number]
-        lines = [f"{name}: {figures.in_words(name, value)}" for name, value in own.values.items()]
-        lines += [f"{name}: not known, because {why}" for name, why in own.missing.items()]
+        known = {name: own.known(name) for name in (*figures.NAMES, "instructions")}
+        lines = [
+            f"{name}: {figures.in_words(name, value)}, {figures.source(name, by)}"
+            for name, (value, by) in known.items() if value is not None
+        ]  # fmt: skip
+        lines += [f"{name}: not known, because {why}" for name, why in own.missing.items() if known[name][0] is None]
         if self.options.profile:
             lines += [f"stage {stage_in_words(stage)}" for stage in trial.stages[:8]]
         return lines

@@ -9,9 +9,12 @@ A tree search needs three rules. The study (arXiv 2602.12305) names PUCT; the co
 
   selection   From the root, the child with the highest PUCT score: value + C * prior * sqrt(visits of the parent) /
               (1 + visits of the child), with the parent's children sharing one unit of prior.
-  widening    A node may have `base + growth * sqrt(visits)` children. While it may have one more, that child competes
-              with the others: its visits are 0, its value is the node's own reward (an edit is expected to change
-              nothing), and its prior the mean of the others'. If it wins, the node is expanded.
+  widening    A node may have `base + growth * sqrt(visits)` right children; a wrong one is not edited and takes no
+              place. While it may have one more, that child competes with the others: its visits are 0, its value is
+              the node's own reward (an edit is expected to change nothing), and its prior the mean of the others'. If
+              it wins, the node is expanded.
+  fitting     The growth is lowered so that a small budget is not spent on edits of the root alone: after all N
+              evaluations the root may have N ** (1 / levels) children, as in a full tree of so many levels.
   closing     A closed node gets no more children. A node below which nothing can be expanded is not selected.
 """
 
@@ -19,7 +22,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 LEAST_PRIOR = 0.01
 
@@ -54,13 +57,21 @@ class Node:
 
 @dataclass(frozen=True)
 class Widening:
-    """How many children a node may have: base + growth * sqrt(visits), rounded down."""
+    """How many right children a node may have: base + growth * sqrt(visits), rounded down."""
 
     base: float = 2.0
     growth: float = 3.0
 
     def width(self, visits: int) -> int:
         return max(1, math.floor(self.base + self.growth * math.sqrt(visits)))
+
+    def fitted(self, evaluations: int, levels: int) -> Widening:
+        """The widening for a tree of so many evaluations, the root's included, that is to have `levels` levels below
+        its root. It never grows faster than this one, and with one level it is this one."""
+        if levels <= 1 or evaluations < 1:
+            return self
+        room = max(0.0, evaluations ** (1 / levels) - self.base)
+        return replace(self, growth=min(self.growth, room / math.sqrt(evaluations)))
 
 
 class Tree:
@@ -99,7 +110,7 @@ class Tree:
 
     def expandable(self, node: Node) -> bool:
         """Return True if the node itself may get one more child."""
-        wide = len(node.children) >= self.widening.width(node.visits)
+        wide = sum(not child.wrong for child in node.children) >= self.widening.width(node.visits)
         return not node.closed and node.depth < self.depth and not wide
 
     def live(self, node: Node) -> bool:

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import json
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any
 
 from pydantic import ConfigDict, Field, ValidationError, field_validator
 
 from engine.strategies import api
 from engine.strategies.two_stage.forms import VALUE, Form, KernelTemplate, ProgramTemplate, Setting_
-from engine.strategies.writing import FORM, OPINION, PROFILE, REFINE, RESERVE, SEED
+from engine.strategies.writing import FORM, OPINION, PROFILE, REFINE, RESERVE, SEED, CandidateForm
 
 MOST_PRESET = 200_000  # characters
 MOST_CONFIGURATIONS = 64
@@ -33,7 +33,7 @@ class Preset(Form):
 
 
 class TwoStageOptions(api.Options):
-    form: Literal["program", "kernel"] = FORM
+    form: CandidateForm = FORM
     rounds: int = Field(2, ge=1, le=10, description="Rounds of both stages; from the second on with feedback")
     templates: int = Field(4, ge=1, le=20, description="Attempts at a right template in each round")
     evaluations: int = Field(24, ge=1, le=500, description="Configurations that a round's search evaluates at most")

@@ -342,8 +342,9 @@ if (boot.fork && !edited) {
 const example = (boot.examples ?? []).find((e) => e.kind === "module");
 if (firstVisit && !boot.fork && example) state.module = example.text;
 listOptions();
-drawStrategies($("strategies"), $("strategy-options"), boot.strategies ?? [], state, store,
+const redrawOptions = drawStrategies($("strategies"), $("strategy-options"), boot.strategies ?? [], state, store,
   (boot.engines ?? []).map((e) => e.device?.model));
+$("devices").addEventListener("change", redrawOptions);
 show(state.kind);
 begun();
 // A text from a link or a file is an edit of the draft, so undo restores the draft.

@@ -4,7 +4,7 @@ import { boot, h } from "../page.js";
 /**
  * `list`: [{name, title, about, asks, options: [{name, about, default, kind, choices, low, high, longest}]}]; `state`:
  * the draft, with `strategy` and `strategyOptions` (strategy -> option -> value); `store()` saves it; `models`: the
- * running engines' [{model, host} | {missing}].
+ * running engines' [{model, host} | {missing}]. Returns a function that draws the options anew, for another device.
  */
 export function drawStrategies(choices, options, list, state, store, models = []) {
   if (!list.some((s) => s.name === state.strategy)) state.strategy = list[0]?.name;
@@ -15,7 +15,21 @@ export function drawStrategies(choices, options, list, state, store, models = []
     }),
     h("span", { class: "choice-name" }, s.title),
     h("span", { class: "choice-what" }, s.about))));
-  drawOptions(options, list.find((s) => s.name === state.strategy), state, store, models);
+  const again = () => drawOptions(options, list.find((s) => s.name === state.strategy), state, store, models);
+  again();
+  return again;
+}
+
+/** What the chosen form means on the chosen device, or "": a modelled device gives a raw kernel no time. */
+export function formNote(form, device) {
+  if (!String(device ?? "").startsWith("modelled")) {
+    return form === "auto" ? "The form auto is raw kernels on a GPU, and programs on a modelled device." : "";
+  }
+  if (form === "kernel") {
+    return "This device is modelled: a raw kernel gets no time on it, and CUDA does not run at all. " +
+      "Choose the form program, or a GPU.";
+  }
+  return form === "auto" ? "This device is modelled, so the form auto is programs here. Raw kernels need a GPU." : "";
 }
 
 const LINE = 500; // characters; a text that may be longer has a field of several lines
@@ -80,12 +94,22 @@ function drawOptions(node, strategy, state, store, models) {
   const values = valuesOf(state, strategy?.name);
   node.hidden = !strategy?.options.length && !strategy?.asks;
   const redraw = () => drawOptions(node, strategy, state, store, models);
+  const form = strategy?.options.find((o) => o.name === "form");
+  const note = form ? h("p", { class: "consent form-note", role: "status" }) : "";
+  const tell = () => {
+    if (!form) return;
+    note.textContent = formNote(values.form ?? form.default, state.device);
+    note.hidden = !note.textContent;
+    note.classList.toggle("missing", (values.form ?? form.default) === "kernel");
+  };
+  tell();
   const asking = strategy?.asks ? [consent(models, state), ...ownFields(state, store, redraw)] : [];
-  node.replaceChildren(...asking, ...(strategy?.options ?? []).map((o) => {
+  node.replaceChildren(...asking, note, ...(strategy?.options ?? []).map((o) => {
     const set = (value) => {
       if (value === null || value === o.default) delete values[o.name]; else values[o.name] = value;
       state.strategyOptions = { ...state.strategyOptions, [strategy.name]: values };
       store();
+      tell();
     };
     return h("label", { title: o.about }, titleOf(o), field(o, values[o.name] ?? o.default, set));
   }), strategy?.options.length ? meanings(strategy.options) : "");

@@ -200,17 +200,19 @@ export class Turns {
     const key = `${seq === null}|${state.seq}|${view.figures_seq}|${view.trials.size}|${Boolean(view.end)}`;
     if (key === this.key) return;
     this.key = key;
-    const own = drawStrategy(view.strategy, shown, this.choose, Boolean(view.end));
+    const names = [...new Set(turns.map((t) => t.answer?.model || t.model).filter(Boolean))].join(", ");
+    const about = { rehearsed: names === "rehearsed", changeOf: (n) => view.trials.get(n)?.change ?? "" };
+    const own = drawStrategy(view.strategy, shown, this.choose, Boolean(view.end), about);
     const hasOwn = shown.length > 0 && own !== ""; // a preset may show its parts without a turn
     this.node.hidden = !turns.length && !hasOwn && !this.node.matches(".writes");
     if (!turns.length && !hasOwn) return;
     const sums = ledger(turns);
-    const names = [...new Set(turns.map((t) => t.answer?.model || t.model).filter(Boolean))].join(", ");
     const elapsed = Math.max(0, (view.last_t ?? 0) - (log[0]?.t ?? 0));
     const share = elapsed > 0 ? ` (${percent(Math.min(1, sums.all.seconds / elapsed))} of the session)` : "";
     const of = (topic) => shown.filter((s) => s.topic === topic).map((s) => s.facts);
     const tables = of("triage"), tested = of("hypothesis"), lessons = of("lessons").flatMap((f) => f.lessons ?? []);
     const refined = of("refinement").at(-1);
+    const form = view.notes.find((n) => n.code === "form");
     const phase = shown.at(-1)?.topic === "phase" ? shown.at(-1).facts : of("phase").at(-1);
     this.node.replaceChildren(
       h("header", { class: "pane-head" }, h("h2", {},
@@ -223,6 +225,7 @@ export class Turns {
         names === "rehearsed" ? "No model wrote these replies: rules did. " : "", outcomes(view),
       ] : view.end ? "No model was asked in this session." : "No model was asked so far."),
       view.end ? shares(view.end.spent) : "",
+      form ? h("p", { class: "form-note" }, `${form.text}.`) : "",
       refined ? h("p", { class: "refinement" }, refined.words) : "",
       running && !view.end
         ? h("div", { class: "turn-now", role: "status" },

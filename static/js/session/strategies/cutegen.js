@@ -77,7 +77,7 @@ function fasterThan(f, before, choose) {
   return h("span", { class: "faint" }, "slower than the best, ", trial(before.best, choose), ` ${time(best)}`);
 }
 
-function rows(rungs, choose) {
+function rows(rungs, choose, changeOf) {
   return rungs.map((f, i) => {
     const trials = list(f.trials).map((n, i) => [i ? ", " : "", trial(n, choose)]);
     const state = STATES[f.state] ?? words(f.state);
@@ -88,7 +88,8 @@ function rows(rungs, choose) {
       cell(number(f.base) === null ? "nothing" : [
         trial(f.base, choose), " ", clock(f.base_ms), fasterThan(f, rungs[i - 1], choose),
       ], "from"),
-      cell(trials.length ? trials : "–"), cell(outcome, "wide"));
+      cell(trials.length ? trials : "–"),
+      cell(changeOf(number(f.trial) ?? list(f.trials).at(-1)) || "–", "wide"), cell(outcome, "wide"));
   });
 }
 
@@ -148,8 +149,16 @@ const HOW = [
   "and that a step whose attempts all fail is left out.",
 ];
 
-/** `shown`: [{topic, facts}] so far, in order; `choose(n)` selects a trial. */
-export function draw(shown, choose, ended) {
+const FORMS = {
+  kernel: "a CuTe kernel: raw code, by default Python with CuTe DSL (the study's kernels are CUDA C++ over CuTe).",
+  program: "a program of μCUTLASS, which our back ends turn into a CuTe kernel. The study writes the kernel itself, as "
+    + "the form kernel does here on a GPU.",
+};
+const REHEARSED = "Rules play the model here. They draw each candidate from the planner's one pool, as for every "
+  + "strategy, so the edit that a depth got can differ from the optimisation that it asked for.";
+
+/** `shown`: [{topic, facts}] so far, in order; `choose(n)` selects a trial; `about`: as in index.js. */
+export function draw(shown, choose, ended, { rehearsed = false, changeOf = () => "" } = {}) {
   const work = shown.find((s) => s.topic === "workload")?.facts;
   if (!work) {
     return h("p", { class: "evolving-empty" }, ended
@@ -159,10 +168,13 @@ export function draw(shown, choose, ended) {
   const rungs = ladder(shown);
   return h("section", { class: "evolving", "aria-label": "The evolving kernel" },
     h("h3", {}, "The evolving kernel"),
+    h("p", {}, "Form: what evolves is ", FORMS[work.form] ?? words(work.form)),
     h("p", {}, "Workload class: ", h("b", { class: "workload" }, words(work.class)), ` – ${words(work.why)}`),
     standing(rungs, choose, ended),
     h("h4", {}, `Depths (${Math.max(0, ...rungs.map((f) => f.depth))} of ${work.depths})`),
-    table(["Depth", "Optimisation", "Starts from", "Trials", "Outcome"], rows(rungs, choose)),
+    rehearsed ? h("p", { class: "faint" }, REHEARSED) : "",
+    table(["Depth", "Optimisation asked for", "Starts from", "Trials", "What the candidate says it is", "Outcome"],
+      rows(rungs, choose, changeOf)),
     h("h4", {}, "Profile"), profile(shown, work, rungs, choose, ended),
     h("h4", {}, "Debugging"), debugging(shown, work, rungs, choose),
     h("p", { class: "faint" }, h("a", { href: STUDY, rel: "noreferrer" }, "CuTeGen (arXiv 2604.01489)"), ". ", HOW));

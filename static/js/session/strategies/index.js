@@ -16,14 +16,15 @@ export async function ready(strategy) {
 }
 
 /** The strategy's own part of the page, or "" if it has none. `shown`: [{topic, facts}] so far, in order; `choose(n)`
- * selects a trial; `ended`: whether the session has ended, so that nothing follows what is shown. */
-export function draw(strategy, shown, choose, ended) {
+ * selects a trial; `ended`: whether the session has ended, so that nothing follows what is shown; `about`: {rehearsed:
+ * rules played the model, changeOf(n): what trial n says that it changes}. */
+export function draw(strategy, shown, choose, ended, about) {
   if (!Object.hasOwn(MODULES, strategy)) return "";
-  if (loaded.has(strategy)) return loaded.get(strategy)(shown, choose, ended);
+  if (loaded.has(strategy)) return loaded.get(strategy)(shown, choose, ended, about);
   const place = h("p", { class: "evolving-empty" }, "Loading…");
   MODULES[strategy]().then((module) => {
     loaded.set(strategy, module.draw);
-    place.replaceWith(module.draw(shown, choose, ended));
+    place.replaceWith(module.draw(shown, choose, ended, about));
   }, () => { place.textContent = "This part of the page did not load. Reload the page."; });
   return place;
 }

@@ -29,12 +29,13 @@ const open = new Map([["Search tree", true], ["Mixture of strategies", true]]); 
 let scrolled = 0; // of the tree, in px
 let selected = null; // the node that a person chose; null: the one of the best candidate
 
-/** {mixture, nodes: Map, rejected, path, incumbent}; visits and values are those of a node's last event. */
+/** {mixture, rules, nodes: Map, rejected, path, incumbent}; visits and values are those of a node's last event. */
 export function folded(shown) {
   const nodes = new Map();
-  const state = { mixture: null, nodes, rejected: [], path: null, incumbent: null };
+  const state = { mixture: null, rules: null, nodes, rejected: [], path: null, incumbent: null };
   for (const { topic, facts } of shown) {
     if (topic === "mixture") state.mixture = facts;
+    else if (topic === "rules") state.rules = facts;
     else if (topic === "guardrail") state.rejected.push(facts);
     else if (topic === "path") state.path = facts;
     else if (topic === "node") {
@@ -146,8 +147,27 @@ function path(state, choose, none) {
 const CONSTANTS = "PUCT, the reward from run time and bottleneck proxies, and the guardrail are the study's (arXiv " +
   "2602.12305). Its constants and weights are not known to us: those here, and all prompts, are ours.";
 
-/** What the session's script showed, as elements; "" before its first event. */
-export function draw(shown, choose, ended) {
+/** The rules by which this tree grew, in one line; "" for a log that does not hold them. */
+export function rules(facts) {
+  if (!facts) return "";
+  const width = (growth) => (growth < 0.005 ? String(facts.base) : `${facts.base} + ${digits(growth, 2)} √visits`);
+  const children = `A node may have ${width(facts.fitted)} right children`;
+  const why = facts.fitted < facts.growth
+    ? `, fewer than the ${width(facts.growth)} of the options, so that ${count(facts.evaluations, "evaluation")} ` +
+      `lead to ${count(facts.levels, "level")} of edits` : "";
+  return `The rules of this tree are ours. ${children}${why}. PUCT's constant is ${digits(facts.c)}. ` +
+    `A candidate is at most ${count(facts.depth, "edit")} away from the first one.`;
+}
+
+const FORMS = {
+  program: "Each candidate is a program of μCUTLASS.", kernel: "Each candidate is a raw kernel (CUDA C++ or Python).",
+};
+const REHEARSED = "Rules play the model here. They draw each edit from the planner's one pool, as for every " +
+  "strategy. So an edit's title names the planner's own step, which can differ from the change to the trial that it " +
+  "edits and from the judge's advice: the diff of each edit shows the change.";
+
+/** What the session's script showed, as elements; "" before its first event. `about`: as in index.js. */
+export function draw(shown, choose, ended, { rehearsed = false } = {}) {
   const state = folded(shown), none = ended ? EMPTY_AT_THE_END : EMPTY;
   if (!state.mixture && !state.nodes.size) return "";
   const box = h("div", { class: "optiml" });
@@ -160,10 +180,12 @@ export function draw(shown, choose, ended) {
       fill(true);
     };
     box.replaceChildren(
+      h("p", { class: "turns-part faint" }, FORMS[nodes.get(0)?.form] ?? "", rehearsed ? ` ${REHEARSED}` : ""),
       part("Mixture of strategies", "", mixture(state.mixture, nodes, choose, none.mixture)),
       part("Search tree", nodes.size ? ` (${count(nodes.size, "node")})` : "", nodes.size
         ? h("div", { class: "tree-panes" }, h("div", { class: "tree-list" }, tree(state, chosen, pick),
-          asTable(state, choose)), detail(nodes.get(chosen), nodes, words(nodes.get(chosen))[1], choose))
+          asTable(state, choose), state.rules ? faint(rules(state.rules)) : ""),
+          detail(nodes.get(chosen), nodes, words(nodes.get(chosen))[1], choose))
         : faint(none.tree)),
       part("Principal path", "", path(state, choose, none.path)),
       part("Rejected by the guardrail", ` (${state.rejected.length})`,

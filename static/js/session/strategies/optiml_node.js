@@ -1,26 +1,32 @@
 // One node of OptiML's search tree: the edit that led to it, the judge's diagnosis before it, the figures before and
 // after it, the parts of its reward, and the diff.
 import { blob, h } from "../../page.js";
-import { bytes, count, digits, percent, time } from "../../format.js";
+import { count, digits, percent, time } from "../../format.js";
 
 const PARTS = {
   time: "Run time", memory: "Memory traffic", compute: "Arithmetic", occupancy: "Occupancy",
 };
 const FIGURES = { ...PARTS, instructions: "Instructions" };
-const ABOUT = {
-  memory: "by the model of the GPU", compute: "by the model of the GPU", occupancy: "by the compiler's resources",
-  instructions: "in the machine code, not those that run",
+const MEASURED = "measured by Nsight Compute";
+const SOURCES = { // of a figure that no profiler measured
+  memory: "predicted by the model of the GPU", compute: "predicted by the model of the GPU",
+  occupancy: "predicted from the compiler's resources", instructions: "in the machine code, not those that run",
 };
 const LIMITS = { compute: "arithmetic", memory: "memory", latency: "latency", occupancy: "occupancy" };
 const NONE = "–";
 let lastDiff = { key: "", node: null }; // an open diff stays open while the page draws the same node again
 
-function flops(n) {
-  const [size, unit] = [[1e12, "TFLOP"], [1e9, "GFLOP"], [1e6, "MFLOP"]].find(([s]) => n >= s) ?? [1, "FLOP"];
-  return `${digits(n / size)} ${unit}`;
+/** Decimal steps, as in the judge's evidence and in the rates of the memory (GB/s): 637.5 MB, 8.590 GFLOP. */
+function scaled(n, unit) {
+  const [size, prefix] = [[1e12, "T"], [1e9, "G"], [1e6, "M"], [1e3, "k"]].find(([s]) => n >= s) ?? [1, ""];
+  return `${Number((n / size).toPrecision(4))} ${prefix}${unit}`;
 }
 
-const SHOWN = { time, memory: bytes, compute: flops, occupancy: percent, instructions: (n) => n.toLocaleString("en") };
+const SHOWN = {
+  time, memory: (n) => scaled(n, "B"), compute: (n) => scaled(n, "FLOP"), occupancy: percent,
+  instructions: (n) => n.toLocaleString("en"),
+};
+const faint = (text) => h("p", { class: "faint" }, text);
 const figure = (name, value) => (value === null || value === undefined ? NONE : SHOWN[name](value));
 
 /** A table; `heads`: [[text, whether its column holds numbers]]. */
@@ -30,23 +36,37 @@ export function table(heads, rows) {
   return h("div", { class: "turns-table", tabindex: "0" }, h("table", {}, h("thead", {}, head), h("tbody", {}, rows)));
 }
 
+const about = (name, by, kind) => (by === "measured" && name !== "time" ? MEASURED
+  : name === "time" ? (by || kind || "") : SOURCES[name]);
+
+/** A figure before and after an edit, both of one source: measured where both are, else without a profiler. */
+export function pair(name, n, parent) {
+  const measured = (node) => node?.counted?.[name], other = (node) => node?.figures?.[name];
+  const both = measured(n) !== undefined && (!parent || measured(parent) !== undefined);
+  const of = both ? measured : other;
+  return { before: of(parent), after: of(n), by: both ? "measured" : name === "time" ? n.kind : "predicted" };
+}
+
 /** The figures of the edited candidate and of the edit. */
 function beforeAndAfter(n, parent) {
   const rows = Object.entries(FIGURES).map(([name, title]) => {
-    const before = parent?.figures?.[name], after = n.figures?.[name];
+    const { before, after, by } = pair(name, n, parent);
     const change = before && after ? `${digits(after / before)} times` : NONE;
-    const why = after === undefined ? (n.unknown?.[name] ?? "not right, so nothing is compared") : ABOUT[name];
+    const why = after === undefined ? (n.unknown?.[name] ?? "not right, so nothing is compared")
+      : about(name, by, n.kind);
     return h("tr", {}, h("td", {}, title, why ? h("span", { class: "faint" }, ` ${why}`) : ""),
       h("td", { class: "num" }, figure(name, before)), h("td", { class: "num" }, figure(name, after)),
       h("td", { class: "num" }, change));
   });
-  return table([["Figure"], ["before", true], ["after", true], ["change", true]], rows);
+  const uncounted = n.uncounted ? faint(`Nsight Compute measured none of these: ${n.uncounted}.`) : "";
+  return h("div", {}, table([["Figure"], ["before", true], ["after", true], ["change", true]], rows), uncounted);
 }
 
 function reward(n) {
   if (!n.parts?.length) return h("p", {}, `Reward ${digits(n.reward)}: ${n.note || "nothing was compared"}.`);
   const rows = n.parts.map((p) => h("tr", {},
-    h("td", {}, PARTS[p.name] ?? p.name, p.missing ? h("span", { class: "faint" }, ` left out: ${p.missing}`) : ""),
+    h("td", {}, PARTS[p.name] ?? p.name, h("span", { class: "faint" },
+      p.missing ? ` left out: ${p.missing}` : ` ${about(p.name, p.by, n.kind)}`)),
     h("td", { class: "num" }, percent(p.weight ?? 0)), h("td", { class: "num" }, figure(p.name, p.before)),
     h("td", { class: "num" }, figure(p.name, p.after)), h("td", { class: "num" }, p.score?.toFixed(3) ?? NONE)));
   return h("div", {},

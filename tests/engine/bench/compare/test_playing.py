@@ -256,8 +256,8 @@ def test_a_request_with_which_nothing_can_be_compared_says_what_to_write(folder,
 @pytest.mark.skipif(Path("/dev/nvidiactl").exists(), reason="there is a GPU")
 def test_an_arm_that_writes_raw_kernels_is_told_that_a_prediction_has_no_time_for_them(folder, monkeypatch):
     monkeypatch.setattr(command, "_play", lambda *args: None)
-    arms = tuple(map(arm, ("cutegen", "cutegen:form=program", "flat", "planner")))
-    for device, notes in (("modelled:h200", ["cutegen"]), ("cuda", [])):
+    arms = tuple(map(arm, ("cutegen", "cutegen:form=kernel", "cutegen:form=program", "flat", "planner")))
+    for device, notes in (("modelled:h200", ["cutegen:form=kernel"]), ("cuda", [])):
         monkeypatch.setattr(command, "about_of", lambda request, settings: {})
         lines = []
         command.compare(Request(arms, ("one",), device=device, folder=folder), None, None, 1, lines.append)

@@ -26,6 +26,7 @@ METRICS = {  # name: (unit, of a product, of a copy)
     "sm__pipe_tensor_cycles_active.avg.pct_of_peak_sustained_active": ("%", "71.9", "0"),
     "sm__throughput.avg.pct_of_peak_sustained_elapsed": ("%", "69.88", "12.5"),
     "sm__warps_active.avg.pct_of_peak_sustained_active": ("%", "18.3", "87.2"),
+    "smsp__inst_executed.sum": ("inst", "4,210,688", "65,536"),
     "smsp__average_warps_issue_stalled_barrier_per_issue_active.ratio": ("inst", "0.25", "0"),
     "smsp__average_warps_issue_stalled_long_scoreboard_per_issue_active.ratio": ("inst", "2.125", "9.5"),
     "smsp__average_warps_issue_stalled_selected_per_issue_active.ratio": ("inst", "1", "1"),

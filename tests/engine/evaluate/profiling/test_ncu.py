@@ -103,6 +103,17 @@ def test_about_thirty_metrics_are_read_and_each_has_its_own_words():
     assert next(iter(words.GROUPS)) == "Speed of light"
 
 
+def test_counts_are_of_all_kernels_and_a_figure_that_one_kernel_lacks_is_left_out():
+    kernels = ncu.read(report((("cast_kernel", 2), ("sm90_gemm", 1))))
+    counts = ncu.counts(kernels)
+    assert counts["memory"] == 134_217_728 + 8_388_608 + 1_024 + 2_048
+    assert counts["instructions"] == 4_210_688 + 65_536
+    assert counts["occupancy"] == pytest.approx((0.183 * 104_320 + 0.872 * 2_080) / 106_400, rel=1e-5)
+    lacking = {name: row for name, row in METRICS.items() if name != "dram__bytes_write.sum"}
+    assert set(ncu.counts(ncu.read(report(metrics=lacking)))) == {"instructions", "occupancy"}
+    assert ncu.counts([]) == {}
+
+
 def test_many_kernels_are_cut():
     text = words.in_words(1, ncu.read(report(tuple((f"k{i}", 2) for i in range(9)))))
     assert text.endswith("3 shorter kernels are left out.\n")

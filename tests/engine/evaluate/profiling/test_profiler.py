@@ -59,6 +59,7 @@ def calls(folder):
 def test_a_program_is_run_in_a_process_of_its_own_and_its_kernels_are_described(profiling, tmp_path):
     answer = profiling(stand_in(tmp_path, report()))(Profile(1), NOW)
     assert not answer.refusal and answer.text.startswith("Trial 1: 2 kernels by Nsight Compute") and answer.seconds > 0
+    assert set(answer.counts) == {"memory", "occupancy", "instructions"}
     args = calls(tmp_path)[0]
     assert args[-4:-1] == ["-m", "engine.start", "engine.evaluate.profiling.launch_main"]
 

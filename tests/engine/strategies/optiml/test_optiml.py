@@ -84,6 +84,17 @@ def test_the_statistics_in_the_log_follow_from_its_rewards(log):
         assert visits == len(rewards) and value == pytest.approx(sum(rewards) / len(rewards), abs=1e-3)
 
 
+def test_twelve_evaluations_edit_edits_of_edits_and_the_log_holds_the_rules():
+    log, _ = play(trials=12)
+    (rules,) = shown(log, "rules")
+    assert max(n["depth"] for n in shown(log, "node")) >= 3
+    assert (rules["growth"], rules["base"], rules["levels"], rules["c"], rules["depth"]) == (3, 2, 3, 1.0, 8)
+    assert rules["fitted"] < 0.1 and rules["evaluations"] == 13 - shown(log, "node")[0]["trial"]
+    as_written, _ = play(trials=12, levels=1)
+    assert shown(as_written, "rules")[0]["fitted"] == 3
+    assert {n["depth"] for n in shown(as_written, "node")} == {0, 1}
+
+
 def test_an_edit_is_written_from_its_node_and_the_judge_reads_the_profile():
     prompts = []
     answer = rehearsed()

@@ -149,7 +149,7 @@ def test_each_ruling_says_its_reason():
         ("memory", 512, "512 B"),
         ("compute", 8.58993e9, "8.59 GFLOP"),
         ("occupancy", 0.25, "0.25 share of the warps"),
-        ("instructions", 3872.0, "3,872 in the machine code"),
+        ("instructions", 3872.0, "3,872 instructions"),
     ],
 )
 def test_a_figure_is_said_with_a_unit_that_a_person_reads(name, value, words):

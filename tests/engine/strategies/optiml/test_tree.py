@@ -26,7 +26,7 @@ def grown(tree, steps):
         child = tree.add(node, prior)
         tree.evaluate(child, reward)
         if close:
-            tree.close(child, close)
+            tree.close(child, close, wrong=close == "wrong")
     return tree
 
 
@@ -54,7 +54,7 @@ def test_depth_width_and_closing_are_respected(tree, steps):
     for node in tree.nodes:
         assert node.depth == len(list(tree.path(node))) - 1 <= tree.depth
         # A child was added when the node might have one more, and its visits have only grown since.
-        assert len(node.children) <= tree.widening.width(node.visits)
+        assert sum(not child.wrong for child in node.children) <= tree.widening.width(node.visits)
         assert node.closed != "wrong" or not node.children
     selected = tree.select()
     assert selected is None or (tree.expandable(selected) and not selected.closed)
@@ -73,6 +73,43 @@ def test_the_same_rewards_grow_the_same_tree(steps):
 def test_the_widening_is_2_plus_3_roots_of_the_visits():
     assert [Widening().width(n) for n in (0, 1, 4, 9, 10)] == [2, 5, 8, 11, 11]
     assert Tree().c == 1.0 and Tree().depth == 8
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.integers(1, 400), st.integers(1, 8), st.integers(1, 8), st.integers(0, 8), st.integers(1, 400))
+def test_a_fitted_widening_never_grows_faster_than_its_own(evaluations, levels, base, growth, visits):
+    own = Widening(base, growth)
+    fitted = own.fitted(evaluations, levels)
+    assert fitted.base == base and 1 <= fitted.width(visits) <= own.width(visits)
+    assert levels > 1 or fitted == own
+    if levels > 1 and visits <= evaluations:
+        assert fitted.width(visits) <= max(base, evaluations ** (1 / levels) + 1e-9)
+
+
+@settings(max_examples=80, deadline=None)
+@given(st.sampled_from([12, 40, 200]), st.lists(st.tuples(REWARDS, REWARDS), min_size=200, max_size=200))
+def test_right_edits_reach_three_levels_whatever_their_rewards(evaluations, steps):
+    tree = Tree(widening=Widening().fitted(evaluations, 3))
+    grown(tree, [(prior, reward, "") for prior, reward in steps[: evaluations - 1]])
+    assert len(tree.nodes) == evaluations and max(node.depth for node in tree.nodes) >= 3
+
+
+def test_without_the_fit_a_dozen_evaluations_are_all_edits_of_the_root():
+    tree = grown(Tree(), [(0.5, 0.5, "")] * 11)
+    assert max(node.depth for node in tree.nodes) == 1
+
+
+def test_a_wrong_child_takes_no_place():
+    tree = Tree(widening=Widening(1, 0))
+    tree.evaluate(tree.root, 0.5)
+    for _ in range(3):
+        assert tree.select() is tree.root
+        wrong = tree.add(tree.root)
+        tree.close(wrong, "not right", wrong=True)
+        tree.evaluate(wrong, 0.0)
+    right = tree.add(tree.root)
+    tree.evaluate(right, 0.5)
+    assert tree.select() is right and not tree.expandable(tree.root)
 
 
 def test_a_child_s_score_is_puct():
