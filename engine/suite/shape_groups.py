@@ -74,3 +74,14 @@ GROUPS = {
         ),
     )
 }
+
+
+def group_of(source: str) -> ShapeGroup | None:
+    """The group of which a module is an instance, whatever its shape and data type; None if it is of none."""
+    structure = _without_sizes(source)
+    return next((group for group in GROUPS.values() if _without_sizes(group.module()) == structure), None)
+
+
+def _without_sizes(source: str) -> list[str]:
+    text = "\n".join(line.rstrip() for line in source.strip().splitlines())
+    return _DTYPE.sub("", _SHAPE.sub("", text)).splitlines()
