@@ -114,6 +114,13 @@ FIGURES = (
         "Stopping within {eps} of the limit or after {n} trials without a better one saves {saved} of the "
         "trials and keeps {kept} of the speedup."
     ),
+    gettext_noop("Times are predicted, and these are not mixed with measured ones, so left out: {names}."),
+    gettext_noop("PyTorch has no time in the class, so left out: {names}."),
+    gettext_noop("The report has no limit of the class, so left out: {names}."),
+    gettext_noop("The strategy tried nothing in the class, so left out: {names}."),
+    gettext_noop("No trial of a strategy has an end, so left out: {names}."),
+    gettext_noop("Money: no session asked a model."),
+    gettext_noop("Money: no price was set for {turns} of {models}."),
     gettext_noop("fill"),
     gettext_noop("reduction"),
     gettext_noop("layout"),
