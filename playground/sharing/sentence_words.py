@@ -5,6 +5,20 @@ from django.utils.translation import gettext_noop
 
 # What limits the best program and what to try next (engine/session/fold/next_step.py).
 NEXT = (
+    # Why PyTorch is faster (engine/session/fold/slower.py), the longest first.
+    gettext_noop("In {cls}, {a}; {b}; {c}; {d}."),
+    gettext_noop("In {cls}, {a}; {b}; {c}."),
+    gettext_noop("In {cls}, {a}; {b}."),
+    gettext_noop("In {cls}, {a}."),
+    gettext_noop("PyTorch reaches {theirs} of the limit's speed and trial {n} {ours}"),
+    gettext_noop(
+        "the matrix units sustain {rate} of their {peak} TFLOP/s on this GPU, of which PyTorch "
+        "reaches {theirs} and the program {ours}"
+    ),
+    gettext_noop("the program takes {n} times what the model predicts for its kernels"),
+    gettext_noop("by the model, copies of its operands take {share} of the program's time"),
+    gettext_noop("the module has nothing to fuse, so that a program moves as many bytes as PyTorch"),
+    gettext_noop("by the model, the program's stage {name} is bound by {unit}"),
     gettext_noop("No program is faster than PyTorch so far; {rest}"),
     gettext_noop("{who} is bound by the launch: {why}."),
     gettext_noop("{who} is within {share} of the limit, which {unit} set: only {what} helps much."),
