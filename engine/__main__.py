@@ -13,7 +13,7 @@
                                    [--class CLASS]
     python -m engine reproduce LINK|FILE [--device D] [--trial N] [--check] [--json OUT]
     python -m engine rehearse [--port N] [--skill X] [--seed N] [--pace S]
-    python -m engine replay SESSIONS [--eps E] [--window W] [--keep SHARE] [--json]
+    python -m engine replay SESSIONS [--eps E] [--window W] [--keep SHARE] [--cost KIND] [--prices FILE] [--json]
     python -m engine suite [--device cuda|modelled:h200] [--only ID,..] [--seconds S] [--every] --json OUT
     python -m engine bench suite59|outside|heldout|FOLDER [--device cuda|modelled:h200] [--strategy planner]
                                    [--class tf32] [--trials N] [--compile] [--only ID,..] [--gpus all|N] [--seconds S]

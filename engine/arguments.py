@@ -53,6 +53,8 @@ def parser(run: Mapping[str, Run]) -> argparse.ArgumentParser:
 
     one = commands.add_parser("replay", help="what recorded sessions would have cost under other stop rules")
     replay.arguments(one, "recordings (.jsonl), folders of them, or the results of a bench (.json)")
+    what = "price table (as UCUTLASS_PRICES) for the turns that were recorded without a price"
+    one.add_argument("--prices", metavar="FILE", help=what)
     one.set_defaults(run=run["replay"])
 
     one = commands.add_parser("rehearse", help="a server that plays a language model by rule")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import hashlib
 import logging
+import re
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -13,15 +14,18 @@ from django.db import transaction
 
 from engine.session import events, recording
 from engine.session.fold.reduce import fold
-from engine.session.spec import of_started
+from engine.session.spec import BadSpec, SessionSpec, of_started
+from engine.session.spec_arguments import command_of
 from engine.session.titles import first_sentence, opening_text
 from playground import conf
 from playground.access.requests import title_of
+from playground.language.examples import all_examples
 from playground.live import log
 from playground.models import Session
 
 logger = logging.getLogger(__name__)
 FOLDER = conf.ROOT / "playground" / "recordings"
+COMMAND = "python -m engine optimize"  # without arguments: an older version wrote no more of it
 REHEARSED = "rehearsed"  # the model's name where rules play one (engine.llm.rehearse.MODEL)
 REHEARSAL = "a rehearsal: rules wrote each reply, no model did"
 
@@ -49,7 +53,8 @@ def load(path: Path) -> str | None:
     """
     raw = path.read_bytes()
     session_id = base64.urlsafe_b64encode(hashlib.sha256(raw).digest()[:16]).decode().rstrip("=")
-    if Session.objects.filter(id=session_id, recorded=True).exists():
+    known = Session.objects.filter(id=session_id, recorded=True).first()
+    if known is not None and known.provenance.get("command") != COMMAND:
         return None
     record = recording.read(path)
     started = record.rows[0].event
@@ -101,9 +106,21 @@ def provenance(name: str, log: recording.Recording, started: events.SessionStart
         "device": device.get("name", ""),
         "kind": started.device.get("kind", ""),
         "driver": device.get("driver", ""),
-        "command": "" if agent else device.get("command") or "python -m engine optimize",
+        "command": "" if agent else device.get("command") or _command(started, log.blobs[started.source]),
         "led_by": "a coding agent over MCP" if agent else _models(log),
     }
+
+
+def _command(started: events.SessionStarted, source: str) -> str:
+    """The command that makes such a session, on the example with this text or else on a file with the log's title."""
+    name = next((e["id"] for e in all_examples() if e["text"].strip() == source.strip()), "")
+    words = "_".join(re.findall(r"\w+", started.title)) or "module"
+    file = name or words + (".py" if started.source_kind == "module" else ".ucutlass")
+    fields = of_started(started, source) | {"device": started.device.get("name") or "cuda"}
+    try:
+        return command_of(SessionSpec(**fields), file)
+    except BadSpec:  # an old log may name an option that no longer exists
+        return f"{COMMAND} {file} --device {fields['device']} --strategy {started.strategy}"
 
 
 def _models(log: recording.Recording) -> str:

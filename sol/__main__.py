@@ -52,7 +52,8 @@ def _report(args: argparse.Namespace) -> int:
 
 
 def _replay(args: argparse.Namespace) -> int:
-    print(replays.show(args, replays.load(args.sessions)))
+    omissions: list[replays.Omission] = []
+    print(replays.show(args, replays.load(args.sessions, omissions=omissions), omissions))
     return 0
 
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 import argparse
 import json
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
@@ -18,26 +18,44 @@ from sol import budget
 from sol.budget import Policy, Recorded, Replay, Trial
 from sol.figures import choices
 
+WHY = {  # a session, or a class of one, is left out
+    "predicted": "Times are predicted, and these are not mixed with measured ones",
+    "no_limit": "The report has no limit of the class",
+    "no_baseline": "PyTorch has no time in the class",
+    "no_trial": "The strategy tried nothing in the class",
+    "no_session": "No trial of a strategy has an end",
+}
 FLAGGED = 0.9  # a time below this share of the limit is never a result
 HALF = ("f16", "bf16")
 
 
-def of_bench(text: str, name: str) -> list[Recorded]:
+@dataclass(frozen=True)
+class Omission:
+    """A session, or a class of one, that is not replayed. `why`: a key of WHY."""
+
+    name: str
+    why: str
+
+
+def of_bench(text: str, name: str, omissions: list[Omission] | None = None) -> list[Recorded]:
     """Every module and class of a bench with a limit, a baseline and a trial, in the file's order. Trials are in the
-    order in which they ran. A trial whose time is below `FLAGGED` of the limit counts as failed. Raises ValueError."""
+    order in which they ran. A trial whose time is below `FLAGGED` of the limit counts as failed. `omissions` receives
+    the others. Raises ValueError."""
+    sessions = []
     try:
-        problems = json.loads(text)["problems"]
-        return [
-            session
-            for module, row in problems.items()
-            for cls, limit in row["limits"].items()
-            if (session := _benched(f"{row['id']} {module} ({cls})", row, cls, float(limit)))
-        ]
+        for module, row in json.loads(text)["problems"].items():
+            for cls, limit in row["limits"].items():
+                session = _benched(f"{row['id']} {module} ({cls})", row, cls, float(limit))
+                if session.trials and session.baseline_ms:
+                    sessions.append(session)
+                elif omissions is not None:
+                    omissions.append(Omission(session.name, "no_baseline" if session.trials else "no_trial"))
+        return sessions
     except (KeyError, TypeError, ValueError, AttributeError) as e:
         raise ValueError(f"{name}: not the results of a bench ({type(e).__name__}: {e})") from None
 
 
-def _benched(name: str, row: dict[str, Any], cls: str, limit: float) -> Recorded | None:
+def _benched(name: str, row: dict[str, Any], cls: str, limit: float) -> Recorded:
     baseline = row["baselines"].get("eager_f16" if cls in HALF else "eager_tf32", {}).get("ms")
     trials = tuple(
         Trial(
@@ -47,27 +65,35 @@ def _benched(name: str, row: dict[str, Any], cls: str, limit: float) -> Recorded
         for t in row["trials"]
         if t["class"] == cls
     )
-    return Recorded(name, trials, limit, float(baseline)) if trials and baseline else None
+    return Recorded(name, trials, limit, float(baseline or 0))
 
 
-def no_recordings(path: Path) -> list[Recorded]:
+def no_recordings(path: Path, omissions: list[Omission]) -> list[Recorded]:
     raise ValueError(f"{path} is a recording of a session: `python -m engine replay` reads recordings and benches")
 
 
-def load(paths: Iterable[str], recordings: Callable[[Path], list[Recorded]] = no_recordings) -> list[Recorded]:
+def load(
+    paths: Iterable[str], recordings: Callable[[Path, list[Omission]], list[Recorded]] = no_recordings,
+    omissions: list[Omission] | None = None,
+) -> list[Recorded]:  # fmt: skip
     """All sessions of files (those of a bench end in `.json`) and of folders of `*.jsonl`, which `recordings` reads.
-    Predicted ones only if none is measured, because the two never mix. Raises OSError, or ValueError when there is
-    none."""
+    Predicted ones only if none is measured, because the two never mix. `omissions` receives the sessions that are left
+    out. Raises OSError, or ValueError when there is none."""
     sessions: list[Recorded] = []
+    omissions = [] if omissions is None else omissions
     for source in map(Path, paths):
         for path in sorted(source.glob("*.jsonl")) if source.is_dir() else [source]:
             if path.suffix == ".json":
-                sessions += of_bench(path.read_text(encoding="utf-8"), path.stem)
+                sessions += of_bench(path.read_text(encoding="utf-8"), path.stem, omissions)
             else:
-                sessions += recordings(path)
+                sessions += recordings(path, omissions)
     if not sessions:
-        raise ValueError("no recorded session with a limit, a baseline and a trial in these files")
-    return [session for session in sessions if not session.predicted] or sessions
+        nothing = "no recorded session with a limit, a baseline and a trial in these files"
+        raise ValueError(". ".join([nothing, *omitted(omissions)]).rstrip("."))
+    measured = [session for session in sessions if not session.predicted]
+    if measured:
+        omissions += [Omission(session.name, "predicted") for session in sessions if session.predicted]
+    return measured or sessions
 
 
 def arguments(command: argparse.ArgumentParser, known: str) -> None:
@@ -107,9 +133,20 @@ def number(kind: type, least: float, most: float = float("inf")) -> Callable[[st
     return read
 
 
-def show(args: argparse.Namespace, sessions: Sequence[Recorded]) -> str:
-    """What the sessions would have cost under the rules of `args`, as text, as JSON or as the figure of a page. Raises
-    ValueError for a cost that no session recorded."""
+def omitted(omissions: Sequence[Omission]) -> list[str]:
+    """A sentence for each reason, with the names of what is left out for it."""
+    names: dict[str, list[str]] = {}
+    for one in omissions:
+        names.setdefault(one.why, []).append(one.name)
+    return [f"{WHY[why]}, so left out: {', '.join(some)}." for why, some in names.items()]
+
+
+def show(
+    args: argparse.Namespace, sessions: Sequence[Recorded], omissions: Sequence[Omission] = (), money: str = ""
+) -> str:
+    """What the sessions would have cost under the rules of `args`, as text, as JSON or as the figure of a page.
+    `omissions`: the sessions that are left out; `money`: a sentence on the price of the models. Raises ValueError for a
+    cost that no session recorded."""
     sessions = budget.charged(sessions, args.cost)
     runs = [budget.replay(s, args.eps, args.window) for s in sessions]
     total = budget.policy(sessions, args.eps, args.window)
@@ -126,14 +163,19 @@ def show(args: argparse.Namespace, sessions: Sequence[Recorded]) -> str:
                     f"one saves {chosen.trials_saved:.0%} of the trials and keeps {chosen.speedup_kept:.1%} of the "
                     "speedup."
                 )
+            caption = " ".join([caption, *omitted(omissions), *filter(None, [money])])
             return json.dumps({"from": args.sessions, **drawn.to_json(), "caption": caption})
         return json.dumps({
             "sessions": [asdict(r) for r in runs], "policy": asdict(total), "grid": [asdict(p) for p in grid],
             "front": [asdict(p) for p in front], "study": asdict(study), "cost": args.cost,
-            "best": asdict(chosen) if chosen else None, "figure": drawn.to_json(),
+            "best": asdict(chosen) if chosen else None, "figure": drawn.to_json(), "money": money,
+            "omissions": [{"name": o.name, "why": f"{WHY[o.why]}."} for o in omissions],
         })  # fmt: skip
     lines = [
-        f"{sessions_table(runs)}\n\n{policies_table([total])}\n",
+        f"{sessions_table(runs)}\n",
+        *(f"{sentence}\n" for sentence in omitted(omissions)),
+        f"{policies_table([total])}\n",
+        *([f"{money}\n"] if money else []),
         f"The best policy of the μCUTLASS study on these sessions:\n{policies_table([study])}\n",
         f"No policy of the grid beats these:\n{policies_table(front)}",
     ]

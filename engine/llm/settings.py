@@ -89,7 +89,8 @@ def _parts(value: Any) -> Any:
     return [p.strip() for p in value.split(",") if p.strip()] if isinstance(value, str) else value
 
 
-def _prices(value: Any) -> Any:
+def prices_of(value: Any) -> Any:
+    """The price table of a file; "" is None, and what is no path stays. Raises ValueError."""
     if not isinstance(value, str) or not value:
         return value or None
     try:
@@ -131,7 +132,7 @@ class Settings(BaseModel):
     )
     effort: str = Field("", alias="UCUTLASS_REASONING_EFFORT", pattern="^[a-z]{0,20}$",
                         description="reasoning effort, for example low; empty: the endpoint's")  # fmt: skip
-    prices: Annotated[Prices | None, BeforeValidator(_prices)] = Field(
+    prices: Annotated[Prices | None, BeforeValidator(prices_of)] = Field(
         None, alias="UCUTLASS_PRICES", description="JSON file of prices per million tokens, with their date: "
         '`{"date": "2026-11-01", "models": {"NAME": {"in": 1.25, "cached": 0.1, "out": 10}}}`; empty: no costs',
     )  # fmt: skip

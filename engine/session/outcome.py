@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import json
+from collections import Counter
 from collections.abc import Sequence
 
 from engine.session import events
+from engine.session.fold import slower
 from engine.session.journal import Journal
 from engine.session.spec import CLASSES
 from engine.strategies.state import State
 from engine.words import baseline_name, count
+
+REASON = 200  # characters of a trial's own words in the end of a session
 
 
 def best(journal: Journal) -> dict[str, events.TrialJudged]:
@@ -51,7 +56,20 @@ def _no_time(journal: Journal) -> str:
     unknown = sum(e.verdict == "unverified" for e in untimed)
     parts = [f"{count(right, 'kernel')} gave a correct result"] * bool(right)
     parts += [f"{count(unknown, 'kernel')} could not be verified here"] * bool(unknown)
-    return f"No trial has a time: {', and '.join(parts)}." if parts else "No trial gave a correct result."
+    if parts:
+        return f"No trial has a time: {', and '.join(parts)}."
+    return " ".join(filter(None, ["No trial gave a correct result.", _failures(journal)]))
+
+
+def _failures(journal: Journal) -> str:
+    """How many trials failed at each step, and the words of the first one."""
+    failed = journal.of(events.TrialFailed)
+    if not failed:
+        return ""
+    steps = Counter(e.step for e in failed)
+    each = ", ".join(f"{many} at {step}" for step, many in steps.most_common())
+    reason = " ".join(failed[0].reason.split())[:REASON].rstrip(".")
+    return f"Failed trials: {each}; the first one, trial {failed[0].trial}: {reason}."
 
 
 def _pytorch_alone(journal: Journal, classes: Sequence[str]) -> str:
@@ -67,10 +85,21 @@ def _pytorch_alone(journal: Journal, classes: Sequence[str]) -> str:
 def _pytorch_stays(number: int, journal: Journal) -> str:
     """The sentence for a class whose fastest program is trial `number`."""
     fastest, measured = journal.past(events.TrialJudged, number), journal.past(events.TrialMeasured, number)
-    return (
+    both = (
         f"No program was faster than PyTorch in {fastest.cls}; PyTorch stays: {baseline_name(fastest.baseline)} takes "
         f"{measured.baseline_ms:.3g} ms, the fastest program (trial {number}) {fastest.ms:.3g} ms, both {fastest.kind}."
     )
+    return " ".join(filter(None, [both, _why_slower(fastest, measured, journal)]))
+
+
+def _why_slower(fastest: events.TrialJudged, measured: events.TrialMeasured, journal: Journal) -> str:
+    """The sentence on what the figures say of a program that is slower than PyTorch; "" where they say nothing."""
+    proposed = journal.past(events.TrialProposed, fastest.trial)
+    checked, reported = journal.past(events.TrialChecked, fastest.trial), journal.past(events.Reported)
+    report = json.loads(journal.blob(reported.report)) if reported is not None and reported.report else None
+    whole = (measured.part or {}).get("region") is None  # a region's stages are not the module
+    stages = [s for s in checked.stages if s.get("ms")] if checked is not None and whole else []
+    return slower.of(fastest.cls, fastest.trial, fastest, proposed.roof or fastest.cls, stages, report).sentence()
 
 
 def _compiled_is_faster(ours: events.TrialJudged, journal: Journal) -> str:

@@ -4,6 +4,9 @@ Each is a module of engine/problems whose first line ends in `(group).`, with it
 constants, and a naive CUDA source beside it (engine/problems/naive), from which a strategy can start. A configuration
 is tuned over the shapes `tuned` and reported on `unseen` too. The shapes are ours: widths of language models, and rows
 from one small batch to a long prompt; no row count of `unseen` is a power of two.
+
+Measured on a GPU as groups are silu_and_mul, add_rms_norm and merge_attention_states. Not yet: gelu_and_mul,
+relu_squared, cross_entropy.
 """
 
 from __future__ import annotations
@@ -74,3 +77,14 @@ GROUPS = {
         ),
     )
 }
+
+
+def group_of(source: str) -> ShapeGroup | None:
+    """The group of which a module is an instance, whatever its shape and data type; None if it is of none."""
+    structure = _without_sizes(source)
+    return next((group for group in GROUPS.values() if _without_sizes(group.module()) == structure), None)
+
+
+def _without_sizes(source: str) -> list[str]:
+    text = "\n".join(line.rstrip() for line in source.strip().splitlines())
+    return _DTYPE.sub("", _SHAPE.sub("", text)).splitlines()

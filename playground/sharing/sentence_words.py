@@ -5,6 +5,20 @@ from django.utils.translation import gettext_noop
 
 # What limits the best program and what to try next (engine/session/fold/next_step.py).
 NEXT = (
+    # Why PyTorch is faster (engine/session/fold/slower.py), the longest first.
+    gettext_noop("In {cls}, {a}; {b}; {c}; {d}."),
+    gettext_noop("In {cls}, {a}; {b}; {c}."),
+    gettext_noop("In {cls}, {a}; {b}."),
+    gettext_noop("In {cls}, {a}."),
+    gettext_noop("PyTorch reaches {theirs} of the limit's speed and trial {n} {ours}"),
+    gettext_noop(
+        "the matrix units sustain {rate} of their {peak} TFLOP/s on this GPU, of which PyTorch "
+        "reaches {theirs} and the program {ours}"
+    ),
+    gettext_noop("the program takes {n} times what the model predicts for its kernels"),
+    gettext_noop("by the model, copies of its operands take {share} of the program's time"),
+    gettext_noop("the module has nothing to fuse, so that a program moves as many bytes as PyTorch"),
+    gettext_noop("by the model, the program's stage {name} is bound by {unit}"),
     gettext_noop("No program is faster than PyTorch so far; {rest}"),
     gettext_noop("{who} is bound by the launch: {why}."),
     gettext_noop("{who} is within {share} of the limit, which {unit} set: only {what} helps much."),
@@ -114,6 +128,13 @@ FIGURES = (
         "Stopping within {eps} of the limit or after {n} trials without a better one saves {saved} of the "
         "trials and keeps {kept} of the speedup."
     ),
+    gettext_noop("Times are predicted, and these are not mixed with measured ones, so left out: {names}."),
+    gettext_noop("PyTorch has no time in the class, so left out: {names}."),
+    gettext_noop("The report has no limit of the class, so left out: {names}."),
+    gettext_noop("The strategy tried nothing in the class, so left out: {names}."),
+    gettext_noop("No trial of a strategy has an end, so left out: {names}."),
+    gettext_noop("Money: no session asked a model."),
+    gettext_noop("Money: no price was set for {turns} of {models}."),
     gettext_noop("fill"),
     gettext_noop("reduction"),
     gettext_noop("layout"),

@@ -67,6 +67,38 @@ def test_a_default_that_nothing_beat_is_named_and_a_trial_without_registers_says
     assert "Best: m 64: 10.0 µs, 2.00× the default's speed." in drawn("two_stage", beaten, True)
 
 
+def test_values_without_a_time_stand_beside_the_others_in_new_logs_and_in_old_ones(drawn):
+    row = {"round": 1, "trial": 2, "phase": "screening", "why": "", "ms": None, "best": False, "outcome": "failed"}
+    effect = {"name": "m", "values": [{"value": 128, "ms": 0.02, "many": 1}]}
+    effects = {
+        "round": 1, "why": "All done.", "effects": [effect], "evaluated": 2, "rejected": 0, "default": {"m": 128},
+        "default_ms": 0.02, "best": {"m": 128}, "best_ms": 0.02, "repeats": [], "spread": None, "no_spread": "Once.",
+    }  # fmt: skip
+    parameters = [{"name": "m", "values": [64, 128, 256], "default": 128, "meaning": ""}]
+    template = TEMPLATE | {"right": True, "parameters": parameters}
+    shown = [("template", template), ("search", row | {"settings": {"m": 64}}), ("effects", effects)]
+    old = drawn("two_stage", shown, True)
+    untimed = [{"value": 64, "failed": 1}, {"value": 256, "failed": 0}]
+    new = drawn("two_stage", [*shown[:2], ("effects", effects | {"effects": [effect | {"untimed": untimed}]})], True)
+    assert old == new and "64failed–1" in new and "256not evaluated–0" in new
+
+
+def test_a_round_that_would_repeat_another_says_so_in_each_part(drawn):
+    why = "Round 2 ended before it tried anything."
+    text = drawn("two_stage", [("template", TEMPLATE | {"round": 2, "right": True, "repeated": why})], True)
+    assert text.count(f"Empty: {why}") == 5
+
+
+def test_the_group_of_shapes_says_why_it_is_empty_and_names_the_command(drawn):
+    group = {"group": "silu_and_mul", "tuned": ["16x14336"], "unseen": ["48x13824"], "why": "One shape.",
+             "command": "python -m engine.bench.studies.shape_groups"}  # fmt: skip
+    text = drawn("two_stage", [("shapes", group)], True)
+    assert "Empty here. One shape." in text and "The study runs with python -m engine.bench" in text
+    assert "tuned at 16x14336; not seen: 48x13824" in text
+    none = drawn("two_stage", [("shapes", group | {"group": "", "why": "It has no group."})], True)
+    assert "Empty here. It has no group. One configuration that is tuned over a group" in none
+
+
 def test_a_tree_that_ended_without_a_root_says_so(drawn):
     rows = [{"title": "tiles", "why": "", "weight": 1.0, "chosen": True, "trials": [1]}]
     shown = [("mixture", {"rows": rows, "why": "It has most of the weight."})]

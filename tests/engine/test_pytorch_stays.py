@@ -86,3 +86,11 @@ def test_a_trial_that_is_faster_than_pytorch_is_the_best_also_behind_a_faster_on
     ]
     assert trial.best_time(ended[:1], "f16") is None
     assert trial.best_time(ended, "f16") == 1.2
+
+
+def test_the_end_says_why_pytorch_is_faster(slower):
+    log, _ = slower
+    fastest = min(of(log, events.TrialJudged), key=lambda e: e.ms)
+    why = log[-1].reason.partition("both predicted. ")[2]
+    assert why.startswith(f"In float16, PyTorch reaches {1 / fastest.gap / fastest.speedup:.0%} of the limit's speed")
+    assert why.count("In float16") == 1 and "TFLOP/s" in why

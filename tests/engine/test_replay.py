@@ -157,3 +157,49 @@ def test_the_owners_own_trials_are_no_part_of_the_search():
     ]
     (one,) = recorded(fold({"seq": i, "kind": k, "t": 0.0, "data": d} for i, (k, d) in enumerate(kinds, 1)), "x")
     assert [t.ms for t in one.trials] == [0.35]
+
+
+def asking(path, cost):
+    """The recording of a session that asked one model for its second trial."""
+    lines = [json.loads(line) for line in session(path, TIMES).read_text().splitlines()]
+    at = next(i for i, row in enumerate(lines) if row.get("data", {}).get("trial") == 2)
+    turn = {"path": "1", "digest": "", "verb": "ask", "model": "writer-2026-11", "cost": cost, "seconds": 1.0}
+    lines.insert(at, {"kind": "turn.answered", "t": lines[at]["t"], "data": turn | {"tokens": {"in": 900, "out": 100}}})
+    for seq, row in enumerate(lines[1:], 1):
+        row["seq"] = seq
+    path.write_text("".join(json.dumps(row) + "\n" for row in lines))
+    return path
+
+
+def test_money_is_that_of_the_ledger_or_of_a_price_table_and_without_both_it_says_so(tmp_path, capsys):
+    path, prices = str(asking(tmp_path / "a.jsonl", None)), tmp_path / "prices.json"
+    assert main(["replay", path]) == 0
+    out = capsys.readouterr().out
+    assert "Money: no price was set for 1 turn of writer-2026-11." in out and "money saved" not in out
+    assert main(["replay", path, "--cost", "money"]) == 2
+    assert "no price was set for 1 turn of writer-2026-11. Give a table of prices" in capsys.readouterr().err
+    prices.write_text('{"date": "2026-11-01", "models": {"writer": {"in": 100, "out": 1000}}}')
+    assert main(["replay", path, "--cost", "money", "--prices", str(prices)]) == 0
+    out = capsys.readouterr().out
+    assert "the turns of models cost 0.19 US dollars by the price table of 2026-11-01." in out and "money saved" in out
+    assert main(["replay", str(asking(tmp_path / "b.jsonl", 0.5)), "--prices", str(prices), "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["money"].startswith("Money: the turns of models cost 0.5 US dollars")
+
+
+def test_a_price_table_that_is_none_gets_one_line(tmp_path, capsys):
+    (tmp_path / "prices.json").write_text("{}")
+    assert main(["replay", str(session(tmp_path / "a.jsonl", TIMES)), "--prices", str(tmp_path / "prices.json")]) == 2
+    assert "is no price table" in capsys.readouterr().err
+
+
+def test_what_is_left_out_is_named_with_its_reason(capsys):
+    paths = [str(ROOT / f"playground/recordings/{name}.jsonl") for name in ("linear_gelu_fp8", "agent_residual")]
+    assert main(["replay", *paths]) == 0
+    out = capsys.readouterr().out
+    assert "PyTorch has no time in the class, so left out: linear_gelu_fp8 (fp8)." in out
+    assert "Times are predicted, and these are not mixed with measured ones, so left out: agent_residual (f16)." in out
+    assert main(["replay", *paths, "--json"]) == 0
+    names = {row["name"]: row["why"] for row in json.loads(capsys.readouterr().out)["omissions"]}
+    assert set(names) == {"linear_gelu_fp8 (fp8)", "agent_residual (f16)"} and all(names.values())
+    assert main(["replay", *paths, "--figure"]) == 0
+    assert "left out: agent_residual (f16)." in json.loads(capsys.readouterr().out)["caption"]

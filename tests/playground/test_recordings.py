@@ -1,12 +1,14 @@
 """Recorded sessions are data in the repository and ordinary sessions on the page."""
 
+import argparse
 import re
+import shlex
 
 import pytest
 from django.core.management import CommandError, call_command
 
 from engine.llm.rehearse import MODEL
-from engine.session import events, recording
+from engine.session import events, recording, spec_arguments
 from playground import recordings
 from playground.gallery.cards import PREDICTED
 from playground.live import log
@@ -128,3 +130,27 @@ def test_a_recording_in_the_repository_names_no_place_of_the_machine_that_made_i
         assert not place.findall(text), path.name
         assert not re.search(r"Bearer|localhost|\b(?:127|10|192\.168)\.\d+\.\d+\.?\d*\b", text), path.name
         assert path.stat().st_size < 1 << 20, path.name
+
+
+def test_the_command_of_a_recording_makes_such_a_session():
+    session = Session.objects.get(id=recordings.load(recordings.FOLDER / "rehearsed_two_stage.jsonl"))
+    command = session.provenance["command"]
+    assert command.startswith("python -m engine optimize low_rank_linear --device cuda --strategy two_stage --option ")
+    assert "--option rounds=1 --option evaluations=10 --class f16 --trials 12" in command
+    session.provenance["command"] = "python -m engine optimize"  # as an older version loaded it
+    session.save()
+    assert recordings.load(recordings.FOLDER / "rehearsed_two_stage.jsonl") == session.id
+    assert Session.objects.get(id=session.id).provenance["command"] == command
+
+
+def test_each_recorded_command_has_what_it_runs_on():
+    parser = argparse.ArgumentParser()
+    parser.add_argument("file")
+    spec_arguments.add(parser)
+    for path in sorted(recordings.FOLDER.glob("*.jsonl")):
+        source = Session.objects.get(id=recordings.load(path)).provenance
+        if source["led_by"] == "a coding agent over MCP":
+            assert source["command"] == ""
+        elif "optimize" in source["command"]:
+            parsed = parser.parse_args(shlex.split(source["command"])[4:])
+            assert parsed.file and parsed.device == "cuda" and parsed.trials, source["command"]

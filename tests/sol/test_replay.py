@@ -74,3 +74,14 @@ def test_a_rule_that_is_none_is_refused_with_its_range(flag, value, message, cap
     with pytest.raises(SystemExit) as e:
         main(["replay", "sessions", f"{flag}={value}"])
     assert e.value.code == 2 and message in capsys.readouterr().err
+
+
+def test_a_class_of_a_bench_that_is_no_session_is_named_with_its_reason(tmp_path, capsys):
+    raw = json.loads(BENCH.read_text())
+    del raw["problems"]["conv2d_relu_bias"]["baselines"]["eager_f16"]
+    (tmp_path / "bench.json").write_text(json.dumps(raw))
+    assert main(["replay", str(tmp_path / "bench.json"), "--json"]) == 0
+    omissions = json.loads(capsys.readouterr().out)["omissions"]
+    assert [(o["name"], o["why"]) for o in omissions] == [
+        ("L2/1 conv2d_relu_bias (f16)", "PyTorch has no time in the class.")
+    ]

@@ -134,6 +134,9 @@ def line(row: dict[str, Any]) -> str:
     speed = f"{best:6.2f}x PyTorch" if best else "no right result"
     tokens = row["tokens"].get("in", 0) + row["tokens"].get("out", 0)
     ended = "" if row["state"] == "done" else f"; {row['state']}: {row['reason'][:120]}"
+    if not best and not ended:
+        why = {step: text[:120] for step, text in row.get("words", {}).items()} or {"end": row["reason"][:240]}
+        ended = f"; {'; '.join(f'{step}: {text}' for step, text in why.items())}"
     return (
         f"{row['problem']:28} {row['arm']:24}{skill} seed {row['seed']}: {speed}, {row['evaluations']} evaluations, "
         f"{tokens:,} tokens, {row['seconds']['all']:.1f} s{ended}"

@@ -105,6 +105,29 @@ def summary(rows: Sequence[Row]) -> dict[str, Any]:
     }  # fmt: skip
 
 
+def unsolved(rows: Sequence[Row]) -> list[dict[str, Any]]:
+    """One row a problem and arm with sessions none of whose trials counts: {problem, arm, sessions, all, failures: step
+    -> trials, words: step -> the first message, and `end` -> why a session without trials, or one that failed, ended}.
+    An old row has no messages; there the code stands."""
+    lines = []
+    for (problem, arm), some in groups(rows, lambda r: (r["problem"], r["arm"])).items():
+        mine = [row for row in some if best(row) is None]
+        failures: Counter[str] = Counter()
+        words: dict[str, str] = {}
+        for row in mine:
+            failures.update(where(t) for t in row["trials"])
+            for t in row["trials"]:
+                step = where(t)
+                known = row.get("words", {}).get(step) or t.get("code") or ", ".join(t.get("bad", []))
+                words.setdefault(step, known)
+            if row["reason"] and (row["state"] != "done" or not row["trials"]):
+                words.setdefault("end", row["reason"])
+        if mine:
+            lines.append({"problem": problem, "arm": arm, "sessions": len(mine), "all": len(some),
+                          "failures": dict(failures), "words": words})  # fmt: skip
+    return lines
+
+
 def where(trial: dict[str, Any]) -> str:
     """The step at which a trial that does not count ended: check, .., measure, or judge for a verdict."""
     return trial.get("step") or "judge"

@@ -45,6 +45,7 @@ def summaries(about: dict[str, Any], rows: Sequence[Row]) -> dict[str, Any]:
             "near_best": metrics.areas(metrics.against_the_best(rows), metrics.NEAR),
         },
         "filters": {arm: filters.worth(some) for arm, some in by_arm.items()},
+        "unsolved": metrics.unsolved(rows),
     }  # fmt: skip
 
 
@@ -69,6 +70,7 @@ def markdown(about: dict[str, Any], rows: Sequence[Row], pictures: dict[str, str
     lines += [f"## Where trials ended ({mark}{about['kind']})", "", *_failures(sums), ""]
     lines += [f"## Integrity filters, off one by one ({mark}{about['kind']})", "", *_filters(by_arm), ""]
     lines += [f"## Each problem ({mark}{about['kind']})", "", *_problems(rows), ""]
+    lines += [f"## Unsolved, and why ({mark}{about['kind']})", "", *_unsolved(rows), ""]
     lines += [f"![{name}]({file})" for name, file in (pictures or {}).items()]
     return "\n".join(lines)
 
@@ -227,20 +229,51 @@ def _failures(sums: dict[str, dict[str, Any]]) -> list[str]:
 
 
 def _filters(by_arm: dict[str, list[Row]]) -> list[str]:
-    rows = []
-    for arm, some in by_arm.items():
-        for line in filters.worth(some):
-            if line["refused"]:
-                rows.append((arm, line["off"], str(line["refused"]), str(line["untimed"]), _x(line["geomean"]),
-                             f"{line['factor']:.3f}", str(line["changed"])))  # fmt: skip
+    worth = {arm: filters.worth(some) for arm, some in by_arm.items()}
+    busy = list(dict.fromkeys(line["off"] for lines in worth.values() for line in lines if line["refused"]))
+    idle = {
+        of: ", ".join(f"`{name}`" for name in some if name not in busy) or "none"
+        for of, some in (("trial", filters.OF_TRIALS), ("kernel", filters.OF_KERNELS))
+    }
+    nothing = (
+        f"Refused 0 trials in every arm, so each is worth a factor of 1.000 here: {idle['trial']}; of the filters for "
+        f"raw kernels alone: {idle['kernel']}."
+    )
+    rows = [
+        (arm, line["off"], str(line["refused"]), str(line["untimed"]), _x(line["geomean"]), f"{line['factor']:.3f}",
+         str(line["changed"]))
+        for arm, lines in worth.items()
+        for line in lines
+        if line["off"] in busy
+    ]  # fmt: skip
     if not rows:
-        return ["No filter refused a trial."]
+        return ["No filter refused a trial.", "", nothing]
     head = ("arm", "filter off", "trials refused", "of them without a time", "geomean then", "too high by", "sessions")
     words = (
         "A factor of 1 says that the filter changed no best result here, because what it refused was not faster or has "
         "no time. It does not say that a wrong result may be accepted."
     )
-    return [*_table(head, rows), "", words]
+    return [*_table(head, rows), "", words, "", nothing]
+
+
+def _unsolved(rows: Sequence[Row]) -> list[str]:
+    lines = []
+    for u in metrics.unsolved(rows):
+        steps = ", ".join(f"{many} at {step}" for step, many in u["failures"].items()) or "no trial"
+        words = "; ".join(f"{step}: {_cell(text)}" for step, text in u["words"].items()) or "none"
+        lines.append((u["problem"], u["arm"], f"{u['sessions']} of {u['all']}", steps, words))
+    if not lines:
+        return ["Each session has a trial that counts."]
+    head = ("problem", "arm", "unsolved", "trials ended", "in their own words")
+    note = (
+        "The first message of each step; `end`: the session's own reason. Results of older versions hold codes alone."
+    )
+    return [*_table(head, lines), "", note]
+
+
+def _cell(text: str) -> str:
+    """A text in a table of Markdown."""
+    return " ".join(text.replace("|", "\\|").split())
 
 
 def _problems(rows: Sequence[Row]) -> list[str]:

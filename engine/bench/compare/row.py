@@ -1,13 +1,15 @@
 """A session of a comparison as a row of its results.
 
-    {arm, strategy, problem, skill, seed, state, code, reason (unless done), cls, limit_ms, baseline_ms, kind,
-     trials: [..], evaluations, turns, tokens: {in, out, ..}, unknown, cost, seconds: {..}, lesson, turns_of}
+    {arm, strategy, problem, skill, seed, state, code, reason (unless done and solved), cls, limit_ms, baseline_ms,
+     kind, trials: [..], words: {step: ..}, evaluations, turns, tokens: {in, out, ..}, unknown, cost, seconds: {..},
+     lesson, turns_of}
 
 A trial: {n, ms, ratio, gap, counts, verdict, bad: [filters that refused it], step, code, used, tokens, cost, t}.
 `used`, `tokens`, `cost` and `t` are those of the session when the trial ended: evaluations, model tokens, US dollars,
 seconds. `ms` and `ratio` (over PyTorch in the class) are given whatever the verdict; `would`: they are of a program
-with wrong results, which has no time in the session, as the device's model predicts it. `seconds`, by kind: model,
-build, verify, time, profile, pytorch, trace, think, wait, all. `lesson`: what a strategy led by a model learned for
+with wrong results, which has no time in the session, as the device's model predicts it. `words`: the first message of a
+trial that does not count, by the step that ended it. `seconds`, by kind: model, build, verify, time, profile, pytorch,
+trace, think, wait, all. `lesson`: what a strategy led by a model learned for
 other problems; `turns_of`: with one budget over all problems, in the first row of an arm, the problems in their turns.
 """
 
@@ -25,6 +27,7 @@ from engine.session.fold.view import Trial
 from engine.session.script.steps import Emitted
 
 BAD = (GAMING, LIBRARY, WRONG)
+WORDS, REASON = 200, 600  # characters of a message, and of the end of a session
 RESULTS = "results"  # the filter that compares results with the module's
 KINDS = {"turn": "model", "build": "build", "pytorch": "pytorch", "trace": "trace", "prepare": "trace",
          "think": "think", "profile": "profile"}  # fmt: skip
@@ -42,16 +45,29 @@ def row_of(
     )
     account = ledger(log).total
     baseline = view.beside(cls)
-    end = view.end
+    end, search = view.end, [t for t in view.trials.values() if t.ended and t.of_search]
     row = {
         **about, "state": end.state if end else "", "code": end.code if end else "",
-        "reason": end.reason if end and end.state != "done" else "",
+        "reason": end.reason[:REASON] if end and (end.state != "done" or not any(map(view.counts, search))) else "",
         "cls": cls, "limit_ms": view.bounds.get(cls), "baseline_ms": baseline.ms if baseline else None,
         "kind": str(view.device.get("kind", "")), "trials": _trials(view, emitted, used, would),
+        "words": _words(view, search),
         "evaluations": used[-1] if used else 0, "turns": account.turns, "tokens": dict(account.tokens),
         "unknown": account.unknown, "cost": account.cost, "seconds": _seconds(view, emitted),
     }  # fmt: skip
     return row | ({"lesson": lesson} if lesson else {})
+
+
+def _words(view: View, search: Sequence[Trial]) -> dict[str, str]:
+    """The first message of a trial that does not count, by the step that ended it."""
+    words: dict[str, str] = {}
+    for t in search:
+        if view.counts(t):
+            continue
+        ended = t.failed or t.untimed
+        step, text = (ended.step, ended.reason) if ended is not None else ("judge", t.judged.algebraic or t.judged.text)
+        words.setdefault(step, " ".join(text.split())[:WORDS])
+    return words
 
 
 def _trials(

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -26,6 +27,7 @@ HEAD = (
     "shape", "kernel", "µs", "a copy, µs", "of the bandwidth's bound", "of the copy", "over PyTorch",
     "over torch.compile",
 )  # fmt: skip
+STUDY = "python -m engine.bench.studies.shape_groups"
 NONE = "–"
 
 
@@ -39,7 +41,25 @@ def page(results: dict[str, Any], name: str) -> dict[str, Any]:
     published, general, why, tables: [{cls, rows: [[cell for each of `head`]]}]}; `why` says what is missing."""
     about = {k: results[k] for k in ("gpu", "driver", "date", "command", "model", "kind")}
     problems = [problem(group, results) for group in GROUPS.values()]
-    return {"from": name, **about, "cut": results.get("cut", ""), "head": HEAD, "problems": problems}
+    return {
+        "from": name, **about, "cut": results.get("cut", ""), "missing": missing(problems), "head": HEAD,
+        "problems": problems,
+    }  # fmt: skip
+
+
+def missing(problems: Sequence[dict[str, Any]]) -> dict[str, str] | None:
+    """Which problems have no figures, as {words, command}: a sentence, and what measures them; None without any."""
+    bare = [p for p in problems if not p["tables"]]
+    if not bare:
+        return None
+    titles, names = listed([p["title"] for p in bare]), ",".join(p["name"] for p in bare)
+    words = f"{len(bare)} of the {len(problems)} problems were not measured on a GPU as a group: {titles}."
+    return {"words": words, "command": f"{STUDY} --device cuda --only {names}"}
+
+
+def listed(names: Sequence[str]) -> str:
+    """`a, b and c`."""
+    return f"{', '.join(names[:-1])} and {names[-1]}" if len(names) > 1 else names[0]
 
 
 def problem(group: ShapeGroup, results: dict[str, Any]) -> dict[str, Any]:
@@ -57,7 +77,7 @@ def problem(group: ShapeGroup, results: dict[str, Any]) -> dict[str, Any]:
 def why(rows: list[dict[str, Any]]) -> str:
     """Why a problem lacks figures; "" if it lacks none."""
     if not rows:
-        return "not measured yet"
+        return "not measured on a GPU as a group yet"
     missing = [f"{row['cls']}: {row['why']}" for row in rows if row["why"]]
     for row in rows:
         lacking = [ARMS[arm] for arm in ARMS if not any(best_of(s, arm) for s in row["shapes"])]

@@ -10,6 +10,7 @@ import dataclasses
 from collections.abc import Collection, Iterable, Mapping
 from typing import Any
 
+from engine.session.fold import slower
 from engine.session.fold.profile import BOUND, longest
 from engine.session.fold.readers import objects
 from engine.session.fold.reduce import View
@@ -47,10 +48,13 @@ COPY = "reading its source directly, without this copy"
 
 
 def sentence(view: View, report: Report | None) -> str:
-    """One sentence on the trial that represents the session; "" before any trial has a time that counts."""
+    """One sentence on the trial that represents the session; "" before any trial has a time that counts. After an end
+    without a faster program, why PyTorch is faster, unless the end says so itself."""
     trial = view.shown
     if trial is None or not trial.judged.ms:
         return ""
+    if view.end is not None and view.headline is None and (why := slower.sentences(view, report)):
+        return "" if why in view.end.reason else why
     j, stages = trial.judged, [s for s in trial.stages if s.get("ms")]
     who = f"Trial {trial.number} ({class_name(j.cls)})"
     if view.headline is None:

@@ -22,13 +22,15 @@ Proposed = Callable[[Space, Config, str, str, int | None], Try]
 
 @dataclass
 class Evaluator:
-    """Configurations of one template as trials. `trials`: of each configuration the first one."""
+    """Configurations of one template as trials. `trials`: of each configuration the first one; `broken`: the instances
+    that the language rejects, of every round."""
 
     writer: Writer
     space: Space
     number: int  # of the round
     proposed: Proposed
     trials: dict[Config, Finished] = field(default_factory=dict)
+    broken: set[str] = field(default_factory=set)
     evaluated: int = 0
     rejected: int = 0
 
@@ -37,6 +39,7 @@ class Evaluator:
         w, space = self.writer, self.space
         if self._rejects(step.config):
             self.rejected += 1
+            self.broken.add(space.text(step.config))
             return None
         parent = self.trials.get(step.base if step.base is not None else space.default)
         verb = self.proposed(
@@ -81,16 +84,18 @@ class Evaluator:
 
 
 class Search:
-    """One round's search. `first`: the trial of the default instance; `preset`: configurations in place of a search."""
+    """One round's search. `first`: the trial of the default instance; `preset`: configurations in place of a search;
+    `known`: the configurations that earlier rounds evaluated, which cost no evaluation again."""
 
     def __init__(
         self, evaluator: Evaluator, options: TwoStageOptions, first: Finished,
-        preset: Sequence[Mapping[str, int | str]] | None = None,
+        preset: Sequence[Mapping[str, int | str]] | None = None, known: Mapping[Config, Finished] | None = None,
     ):  # fmt: skip
         self.evaluator, self.options, self.preset = evaluator, options, preset
         self.space, self.writer = evaluator.space, evaluator.writer
-        evaluator.trials[self.space.default] = first
-        self.ms: dict[Config, float | None] = {self.space.default: time_of(first)}
+        self.known = dict(known or {})
+        evaluator.trials |= self.known | {self.space.default: first}
+        self.ms: dict[Config, float | None] = {config: time_of(trial) for config, trial in evaluator.trials.items()}
         self.skipped = 0  # preset configurations that are not allowed ones of this template
         self.repeats: list[float] = []
 
@@ -141,7 +146,7 @@ class Search:
     def _repeated(self) -> Generator[Verb, Any, None]:
         """Further measurements of the best, where times are measured."""
         best = self.best()
-        if best is None or self.writer.problem.device_kind != "measured":
+        if best is None or best in self.known or self.writer.problem.device_kind != "measured":
             return
         self.repeats = [self.ms[best]]
         for _ in range(self.options.repeats):
@@ -157,7 +162,8 @@ class Search:
         spread_of_best = spread(self.repeats)
         facts = {
             "round": self.evaluator.number, "why": why, "effects": effects, "evaluated": self.evaluator.evaluated,
-            "rejected": self.evaluator.rejected, "failed": sum(ms is None for ms in self.ms.values()),
+            "known": len(self.known), "rejected": self.evaluator.rejected,
+            "failed": sum(ms is None for ms in self.ms.values()),
             "default": self.space.named(self.space.default), "default_ms": default,
             "best": None if best is None else self.space.named(best),
             "best_ms": None if best is None else self.ms[best],
@@ -184,6 +190,8 @@ class Search:
             return "Times are predicted, and a prediction does not vary."
         if self.best() is None:
             return "No configuration has a time."
+        if self.best() in self.known:
+            return "The best configuration is one of an earlier round, which repeated its own best."
         return self.writer.stop or "The best configuration was measured once."
 
 

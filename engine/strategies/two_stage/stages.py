@@ -1,8 +1,8 @@
 """The script of `two_stage`: rounds of a template that is verified and a search of its parameters.
 
-Each part logs one `Show`, from which the page is drawn: `template` (an attempt at a template, and its trial), `space`
-(parameters and limits with their counts), `search` (one evaluated configuration), `effects` (what the search found) and
-`feedback` (what went back to the plan). Each is of bounded size.
+Each part logs one `Show`, from which the page is drawn: `shapes` (why there is no general configuration), `template`
+(an attempt at a template, and its trial), `space` (parameters and limits with their counts), `search` (one evaluated
+configuration), `effects` (what the search found) and `feedback` (what went back to the plan). Each is of bounded size.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 from dsl.printer import to_text
 from engine.llm.prompts import facts as prompt_facts
 from engine.strategies.api import Candidate, Finished, Reply, Script, Show, Try, Verb
+from engine.strategies.two_stage import shapes
 from engine.strategies.two_stage.forms import (
     Findings,
     KernelTemplate,
@@ -52,18 +53,23 @@ class Stages:
         self.writer, self.options = writer, options
         self.preset = read_preset(options.preset)
         self.mistake: dict[str, Any] | None = None  # the last template that was not right
+        self.searched: list[str] = []  # the templates of earlier rounds, a line each
+        self.broken: set[str] = set()  # instances that the language rejects
 
     def run(self) -> Script:
         w, o, plan = self.writer, self.options, None
         preset = self.preset.template if self.preset else None
+        w.state = yield Show("shapes", shapes.facts(w.problem.task.source, w.problem.device_kind))
         if preset is None:
             plan = yield from self._plan(None)
         rounds = 1 if self.preset else o.rounds
         for number in range(1, rounds + 1):
+            earlier = {t.number for t in w.state.trials}
             tested = yield from (self._preset(preset, number) if preset else self._template(number, plan))
             if isinstance(tested, str):
                 return tested
-            lines = yield from self._tune(number, tested)
+            lines = yield from self._tune(number, tested, earlier)
+            self.searched.append(_line(tested.space))
             plan = yield from self._feedback(number, number == rounds, lines)
             if w.stop:
                 return w.stop
@@ -92,7 +98,7 @@ class Stages:
                 "two_stage/generate", ProgramTemplate if w.form == "program" else KernelTemplate,
                 lambda reply, spaces=spaces: self._objection(reply, spaces),
                 **self._facts(
-                    plan=plan, original=_original(w), failed=self.mistake, most=MOST,
+                    plan=plan, original=_original(w), failed=self.mistake, most=MOST, searched=self.searched,
                     limits=limits_of(w.problem.hardware),
                 ),
             )  # fmt: skip
@@ -104,6 +110,8 @@ class Stages:
                 words = (reply.reason or objection or prompt_facts.words(trial))[:MOST_WORDS]
                 w.state = yield Show("template", self._attempt(number, attempt, trial, False, words))
                 continue
+            if number > 1 and self._repeats(space):
+                return (yield from self._repeated(number, attempt, space))
             tested = yield from self._held(number, attempt, space)
             if not isinstance(tested, Tested) or tested.testing is not None:
                 return tested
@@ -142,6 +150,35 @@ class Stages:
         }
         return Tested(space, trial)
 
+    def _repeats(self, space: Space) -> bool:
+        """Whether earlier rounds evaluated every configuration of a template. Instances are compared by their texts, so
+        that a parameter with another name is no other template."""
+        if len(space.allowed) > len(self.writer.state.trials) + len(self.broken):
+            return False
+        known = self._known(space)
+        return space.default in known and all(c in known or space.text(c) in self.broken for c in space.allowed)
+
+    def _repeated(self, number: int, attempt: int, space: Space) -> Generator[Verb, Any, str]:
+        """Show a template that has nothing new; why the session ends."""
+        every = len(space.allowed)
+        its = f"all {every} configurations" if every > 1 else "the one configuration"
+        why = (
+            f"Round {number} ended before it tried anything: earlier rounds evaluated {its} of its template, so there "
+            "was nothing to search."
+        )
+        trial = self._known(space)[space.default]
+        facts = self._template_facts(number, attempt, space, trial, _right(trial), "")
+        self.writer.state = yield Show("template", facts | {"repeated": why})
+        return why
+
+    def _known(self, space: Space) -> dict[tuple, Finished]:
+        """The configurations whose instance is a trial that ended."""
+        if not self.writer.state.trials:
+            return {}
+        ended = {(t.text, t.cls): t for t in reversed(self.writer.state.trials) if not _lost(t)}
+        tried = ((c, self._try(space, c, "", "", None)) for c in space.allowed)
+        return {c: ended[verb.text, verb.cls] for c, verb in tried if (verb.text, verb.cls) in ended}
+
     def _preset(self, template: Template, number: int) -> Generator[Verb, Any, Tested | str]:
         """A template of another session, without turns."""
         try:
@@ -174,13 +211,14 @@ class Stages:
 
     # ---- stage two ----
 
-    def _tune(self, number: int, tested: Tested) -> Generator[Verb, Any, list[str]]:
-        """Search the parameters; what was found, in lines for the plan."""
+    def _tune(self, number: int, tested: Tested, earlier: set[int]) -> Generator[Verb, Any, list[str]]:
+        """Search the parameters; what was found, in lines for the plan. `earlier`: the trials of earlier rounds."""
         w, space = self.writer, tested.space
         w.state = yield Show("space", {"round": number, **_space_facts(space)})
+        before = {c: t for c, t in (self._known(space) if number > 1 else {}).items() if t.number in earlier}
         search = Search(
-            Evaluator(w, space, number, self._try), self.options, tested.trial,
-            None if self.preset is None else self.preset.configurations,
+            Evaluator(w, space, number, self._try, broken=self.broken), self.options, tested.trial,
+            None if self.preset is None else self.preset.configurations, before,
         )  # fmt: skip
         if tested.trial.ms is None:
             why = f"Nothing was searched: this device takes no time of the template ({tested.trial.reason})"
@@ -219,7 +257,7 @@ class Stages:
     # ---- helpers ----
 
     def _facts(self, **more: Any) -> dict[str, Any]:
-        blank = {"plan": None, "feedback": None, "failed": None, "log": ""}
+        blank = {"plan": None, "feedback": None, "failed": None, "searched": (), "log": ""}
         return self.writer.facts(**{**blank, **more})
 
     def _try(self, space: Space, config: tuple, change: str, why: str, parent: int | None) -> Try:
@@ -301,6 +339,12 @@ def _shown(space: Space) -> dict[str, Any]:
             for p in space.parameters
         ],
     }  # fmt: skip
+
+
+def _line(space: Space) -> str:
+    """A template that was searched, for the prompts of later rounds."""
+    values = "; ".join(f"{p.name}: {', '.join(map(str, p.values))}" for p in space.parameters)
+    return f"{space.template.change} [{space.template.cls}] {values}"[:MOST_WORDS]
 
 
 def _space_facts(space: Space) -> dict[str, Any]:

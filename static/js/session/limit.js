@@ -14,7 +14,8 @@ export class Limit {
   }
 
   draw(view) {
-    const seq = view.best.size || view.fastest.size ? view.figures_seq : 0;
+    const stays = view.end && !view.best.size; // the end without a faster program: why PyTorch is faster
+    const seq = view.best.size || view.fastest.size ? (stays ? view.seq : view.figures_seq) : 0;
     if (seq === this.wanted) return;
     this.wanted = seq;
     if (!seq || this.known.has(seq)) this.show(seq, this.known.get(seq) ?? "");

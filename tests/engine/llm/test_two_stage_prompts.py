@@ -28,7 +28,7 @@ PLAN = TemplatePlan.model_validate({
     "decision": "template", "structure": "rows with vectors", "why": "memory limits it",
     "parameters": [{"name": "vector", "why": "wider loads"}],
 })  # fmt: skip
-BLANK = {"plan": None, "feedback": None, "failed": None, "log": ""}
+BLANK = {"plan": None, "feedback": None, "failed": None, "searched": (), "log": ""}
 
 
 def facts(*trials, form="kernel", **more):

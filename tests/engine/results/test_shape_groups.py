@@ -6,6 +6,7 @@ import pytest
 
 from engine.bench.report import shape_groups
 from engine.bench.studies.shape_groups import rows
+from engine.suite import shape_groups as suite
 from engine.suite.shape_groups import GROUPS
 
 TIMED = {"ms": 0.02, "bandwidth": 0.8, "speedup": 2.0, "compiled": 0.9}
@@ -50,8 +51,20 @@ def test_a_problem_has_means_shapes_both_shares_and_the_published_speedup():
     assert lines[-1] == ["48x13824, unseen", "direct rewriting", "20", "10", "80%", "50%", "2.00x", "0.90x"]
 
 
+def test_the_problems_without_figures_are_named_wherever_the_six_are_listed():
+    page = shape_groups.content()
+    bare = [p for p in page["problems"] if not p["tables"]]
+    words, command = page["missing"]["words"], page["missing"]["command"]
+    assert words.startswith(f"{len(bare)} of the 6 problems were not measured on a GPU as a group: ")
+    assert all(p["title"] in words and p["name"] in command for p in bare)
+    listed = suite.__doc__.partition("Not yet: ")[2].replace("\n", " ").strip(" .").split(", ")
+    assert listed == [p["name"] for p in bare]
+    every = [{**p, "tables": [1]} for p in page["problems"]]
+    assert shape_groups.missing(every) is None
+
+
 def test_what_is_missing_is_named_with_its_reason():
-    assert problem()["why"] == "not measured yet"
+    assert problem()["why"] == "not measured on a GPU as a group yet"
     cut = problem(row(ended=False, direct=None, copy=None))
     assert cut["why"] == "f16: without a time, because the run was cut: direct rewriting, a copy"
     assert problem(row() | {"why": "no program of the language"})["why"] == "f16: no program of the language"

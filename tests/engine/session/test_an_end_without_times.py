@@ -33,3 +33,16 @@ def test_it_is_no_correct_result_only_where_none_was_right_or_unknown(verdicts, 
 def test_a_reason_without_a_full_stop_gets_one_before_the_next_sentence():
     journal = Journal([events.TrialProposed(1, "f16", "0" * 64, "", "a kernel", "")], {}.__getitem__, lambda: 0.0)
     assert summary("expected a name", journal, ["f16"], State()) == f"expected a name. {WRONG}"
+
+
+def test_trials_that_failed_are_counted_by_step_with_the_first_ones_words():
+    log: list[events.Event] = [events.TrialProposed(1, "f16", "0" * 64, "", "a kernel", "")]
+    log += [
+        events.TrialFailed(1, "check", "E101", "Line 2: expected\n a name."),
+        events.TrialFailed(2, "validate", "wrong_result", "wrong"),
+        events.TrialFailed(3, "check", "E101", "expected a number"),
+    ]
+    words = summary("It ended.", Journal(log, {}.__getitem__, lambda: 0.0), ["f16"], State())
+    assert words == (
+        f"It ended. {WRONG} Failed trials: 2 at check, 1 at validate; the first one, trial 1: Line 2: expected a name."
+    )

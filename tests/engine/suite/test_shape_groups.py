@@ -12,7 +12,7 @@ from engine.evaluate.integrity.process import compiler, nvcc_unit  # noqa: E402
 from engine.evaluate.integrity.texts import static_cuda  # noqa: E402
 from engine.session.kernel_text import complaint, language_of  # noqa: E402
 from engine.suite.cases import PROBLEMS  # noqa: E402
-from engine.suite.shape_groups import DTYPES, GROUPS  # noqa: E402
+from engine.suite.shape_groups import DTYPES, GROUPS, group_of  # noqa: E402
 
 SMALL = {"merge_attention_states": (6, 4, 8), "cross_entropy": (6, 50)}
 
@@ -106,3 +106,10 @@ def test_the_naive_sources_compile_without_a_spill(tmp_path, monkeypatch):
     assert len(kernels) == 2 * len(texts) and {k["spill_bytes"] for k in kernels} == {0}
     symbols = subprocess.run(["nm", "-D", "--defined-only", "all.so"], capture_output=True, text=True).stdout
     assert not [name for name in texts if f" T run_{name}\n" not in symbols]
+
+
+def test_a_module_is_of_its_group_at_every_shape_and_class():
+    group = GROUPS["silu_and_mul"]
+    for source in (group.module(), group.module((48, 13824), "bf16"), group.module().replace("\n", " \r\n")):
+        assert group_of(source) is group
+    assert group_of(group.module().replace("silu", "gelu")) is None and group_of("") is None

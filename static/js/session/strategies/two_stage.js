@@ -17,6 +17,7 @@ const EMPTY = {
   spread: "No repeats yet: the best configuration is measured again when the search ends.",
   feedback: "Nothing went back to the plan so far: the search of the round has not ended.",
 };
+const SHAPES = new URL("../../../data/shape_groups.json", import.meta.url).href;
 const open = new Map([["Template", true], ["Search", true]]); // what a person opened and closed
 let chosen = null; // the round that a person chose; null: the last one
 
@@ -40,6 +41,8 @@ export function folded(shown) {
 function empty(name, { templates, rows }, ended) {
   if (!ended) return note(EMPTY[name]);
   if (name === "template") return note("There is no template: the session ended before one was tried.");
+  const repeated = templates.find((t) => t.repeated);
+  if (repeated) return note(`Empty: ${repeated.repeated}`);
   const why = templates.some((t) => t.right) ? `the session ended ${rows.length ? "during" : "before"} the search.`
     : templates.some((t) => t.undecided) ? "the template could not be verified here, so nothing was tuned."
       : "no template was right, so nothing was tuned.";
@@ -159,12 +162,22 @@ function searchPart(round, choose, ended) {
     h("td", {}, r.ms === null ? r.outcome : bar(r.ms / slowest, time(r.ms))),
     compiled ? cell(registers(r), true) : "", h("td", { class: "wide faint" }, settings(r.settings))));
   const cut = rows.length > MOST_ROWS ? `The last ${MOST_ROWS} of ${rows.length}. ` : "";
-  const first = effects ? `The default instance takes ${time(effects.default_ms)}. ${effects.why}`
+  const known = effects?.known
+    ? `Not evaluated again: ${count(effects.known, "configuration")} of earlier rounds. ` : "";
+  const first = effects ? `${known}The default instance takes ${time(effects.default_ms)}. ${effects.why}`
     : ended ? "The session ended during the search." : "The search runs.";
   const heads = [["Trial"], ["Why"], ["Time"], ...(compiled ? [["Registers", true]] : []), ["Configuration"]];
   const unknown = compiled && rows.some((r) => r.registers === undefined);
   return h("div", {}, note(cut + first), table(heads, lines),
     unknown ? note("–: no compiler named the registers of this trial.") : "");
+}
+
+/** The values of a parameter without a time: [{value, failed}]. An old log says nothing of them; its template does. */
+function untimed(effect, { templates, rows }) {
+  if (effect.untimed) return effect.untimed;
+  const parameter = templates.findLast((t) => t.right)?.parameters.find((p) => p.name === effect.name);
+  const rest = (parameter?.values ?? []).filter((value) => !effect.values.some((v) => v.value === value));
+  return rest.map((value) => ({ value, failed: rows.filter((r) => r.settings[effect.name] === value).length }));
 }
 
 function effectsPart(round, ended) {
@@ -174,8 +187,11 @@ function effectsPart(round, ended) {
   if (!timed.length) return note(effects.why);
   const rows = timed.flatMap((e) => {
     const least = Math.min(...e.values.map((v) => v.ms)), most = Math.max(...e.values.map((v) => v.ms));
-    return e.values.map((v, i) => h("tr", {}, h("td", {}, i ? "" : h("code", {}, e.name)), cell(String(v.value), true),
-      h("td", {}, bar(v.ms / most, time(v.ms))), cell(times(v.ms / least), true), cell(v.many, true)));
+    const timedRows = e.values.map((v, i) => h("tr", {}, h("td", {}, i ? "" : h("code", {}, e.name)),
+      cell(String(v.value), true), h("td", {}, bar(v.ms / most, time(v.ms))), cell(times(v.ms / least), true),
+      cell(v.many, true)));
+    return [...timedRows, ...untimed(e, round).map(({ value, failed }) => h("tr", { class: "rejected" }, cell(""),
+      cell(String(value), true), cell(failed ? "failed" : "not evaluated"), cell("–", true), cell(failed, true)))];
   });
   const gain = times(effects.default_ms / effects.best_ms);
   const isDefault = JSON.stringify(effects.best) === JSON.stringify(effects.default);
@@ -207,11 +223,39 @@ function feedbackPart(round, ended) {
   return h("div", {}, h("ul", {}, feedback.lines.map((line) => h("li", {}, line))), h("p", {}, answer));
 }
 
-/** A session has one shape; the study of groups of shapes stands in the gallery. */
-function shapesPart() {
-  return h("p", {}, "Empty here: a session tunes for the one shape of its module. One configuration that is tuned ",
-    "over a group of shapes, with its times at each of them and at shapes that it has not seen, beside one per shape, ",
-    "stands in ", h("a", { href: "/gallery#shapes" }, "the gallery"), ".");
+const gallery = () => h("a", { href: "/gallery#shapes" }, "the gallery");
+
+/** Why there is no general configuration, and for a problem with a group what the study measured of it. `facts`: what
+ * the script showed; null in an old log. */
+function shapesPart(facts) {
+  if (!facts?.group)
+    return h("p", {}, `Empty here. ${facts?.why ?? "A session tunes for the one shape of its module."} One `,
+      "configuration that is tuned over a group of shapes, with its times at each of them and at shapes that it has ",
+      "not seen, beside one per shape, stands in ", gallery(), ".");
+  const measured = h("div", {}, note("Loading what the study measured…"));
+  studied(facts.group).then((lines) => measured.replaceChildren(...lines));
+  return h("div", {}, h("p", {}, `Empty here. ${facts.why}`),
+    note(`Shapes of the group: tuned at ${facts.tuned.join(", ")}; not seen: ${facts.unseen.join(", ")}.`),
+    h("p", {}, "The study runs with ", h("code", {}, facts.command), "."), measured);
+}
+
+/** The committed results of a problem: the means of the general configuration beside one per shape. */
+async function studied(name) {
+  const nothing = [h("p", {}, "No measured figures of this group are committed.")];
+  const data = await fetch(SHAPES).then((reply) => (reply.ok ? reply.json() : null), () => null);
+  if (!data) return [h("p", {}, "The measured figures did not load. They stand in ", gallery(), ".")];
+  const problem = data.problems.find((p) => p.name === name);
+  if (!problem?.tables.length)
+    return problem?.why ? [h("p", {}, `No figures on a GPU: ${problem.why}.`)] : nothing;
+  return [
+    h("p", {}, `${data.kind === "measured" ? "Measured" : "Predicted"} by the study on ${data.gpu}, ${data.date}; `,
+      `model: ${data.model}. The general configuration: ${problem.general}. Each shape stands in `, gallery(), "."),
+    ...problem.tables.map(({ cls, rows }) => table(
+      data.head.map((name_, i) => [i ? name_ : `shape, ${cls}`, i > 1]),
+      rows.filter((row) => row[0].includes(", mean"))
+        .map((row) => h("tr", {}, row.map((text, i) => cell(text, i > 1)))),
+    )),
+  ];
 }
 
 /** The part of the page; see index.js. */
@@ -236,6 +280,6 @@ export function draw(shown, choose, ended) {
     part("Template", templatePart(round, choose, ended)), part("Limits", spacePart(round, ended)),
     part("Search", searchPart(round, choose, ended)), part("Effects", effectsPart(round, ended)),
     part("Spread", spreadPart(round, ended)), part("Back to the plan", feedbackPart(round, ended)),
-    part("Group of shapes", shapesPart()));
+    part("Group of shapes", shapesPart(shown.find(({ topic }) => topic === "shapes")?.facts ?? null)));
   return root;
 }

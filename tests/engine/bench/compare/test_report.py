@@ -37,7 +37,7 @@ def rows():
 def test_the_report_has_its_parts_and_every_heading_says_how_the_replies_and_times_came(about):
     text = report.markdown(about, rows())
     headings = [line for line in text.splitlines() if line.startswith("#")]
-    assert len(headings) == 9 and all("rehearsed" in h and "predicted" in h for h in headings)
+    assert len(headings) == 10 and all("rehearsed" in h and "predicted" in h for h in headings)
     assert "says nothing about language models or prompts" in text and "none is measured" in text
     for words in ("own best, geomean of solved", "Signed area", "2x within 1", "US dollars", "verify, s", "filter off"):
         assert words in text
@@ -71,6 +71,31 @@ def test_a_measured_comparison_with_a_real_model_claims_neither(about):
     about |= {"kind": "measured", "request": about["request"] | {"rehearsed": False}}
     text = report.markdown(about, rows())
     assert "The model is m." in text and "rehears" not in text and "prediction" not in text
+
+
+def test_an_unsolved_problem_says_why_in_the_words_of_its_trials(about):
+    failed = session(trial(step="check"), trial(step="check"), trial(), arm="a", problem="cross")
+    failed |= {"words": {"check": "Line 3: `gather` | has no program", "validate": "8% of it is wrong"}}
+    old = session(trial(), arm="b", problem="cross")
+    none = session(arm="c", problem="cross") | {"state": "refused", "reason": "It has no limit in f16."}
+    some = [failed, old, none, session(trial(2.0), arm="a", problem="cross", seed=1)]
+    text = report.markdown(about, some)
+    words = "check: Line 3: `gather` \\| has no program; validate: 8% of it is wrong"
+    assert f"| cross | a | 1 of 2 | 2 at check, 1 at validate | {words} |" in text
+    assert "| cross | b | 1 of 1 | 1 at validate | validate: wrong_result |" in text
+    assert "| cross | c | 1 of 1 | no trial | end: It has no limit in f16. |" in text
+    assert [u["arm"] for u in report.summaries(about, some)["unsolved"]] == ["a", "b", "c"]
+    assert "Each session has a trial that counts." in report.markdown(about, rows())
+
+
+def test_filters_that_refused_nothing_are_named(about):
+    text = report.markdown(about, rows())
+    assert "| a | limit | 4 |" in text and "| b | limit | 4 |" in text
+    idle = next(line for line in text.splitlines() if line.startswith("Refused 0 trials in every arm"))
+    assert "`precision`" in idle and "`memoized`" in idle and "`limit`" not in idle
+    worth = {line["off"]: line for line in report.summaries(about, rows())["filters"]["a"]}
+    assert (worth["precision"]["refused"], worth["precision"]["factor"], worth["precision"]["changed"]) == (0, 1.0, 0)
+    assert "No filter refused a trial." in report.markdown(about, [session(trial(2.0))])
 
 
 def test_before_the_first_session_there_is_a_report(about):

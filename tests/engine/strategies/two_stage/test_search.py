@@ -125,6 +125,14 @@ def test_the_descent_finds_the_best_of_a_bowl_with_few_evaluations():
     assert many < 60 < len(space.allowed)
 
 
+def test_values_without_a_time_are_named_with_why():
+    space = Space(template({"a": [1, 2, 4, 8]}), H200)
+    (effect,) = main_effects(space, {(1,): 1.0, (4,): None})
+    assert [row["value"] for row in effect["values"]] == [1]
+    assert effect["untimed"] == [{"value": 2, "failed": 0}, {"value": 4, "failed": 1}, {"value": 8, "failed": 0}]
+    assert lines([effect]) == ["a: only 1 was timed; not evaluated: 2, 8; failed: 4"]
+
+
 def test_effects_are_means_over_the_evaluated_configurations():
     space = Space(template({"a": [1, 2], "b": [1, 2, 3]}), H200)
     times = {(1, 1): 1.0, (1, 2): 4.0, (2, 1): 2.0, (2, 2): None}
@@ -132,7 +140,7 @@ def test_effects_are_means_over_the_evaluated_configurations():
     assert first["name"] == "b" and first["range"] == pytest.approx(4 / 2**0.5)
     assert [row["many"] for row in first["values"]] == [2, 1]
     assert second["values"][0] == {"value": 1, "ms": pytest.approx(2.0), "best_ms": 1.0, "many": 2}
-    assert lines([second]) == ["a: 1 1.00x (2), 2 1.00x (1)"]
+    assert lines([second]) == ["a: 1 1.00x (2), 2 1.00x (1)"] and second["untimed"] == []
     assert lines(main_effects(space, {})) == ["a: no value was timed", "b: no value was timed"]
     assert spread([3.0]) is None and spread([3.0, 1.0, 2.0]) == {"least": 1, "median": 2, "most": 3, "ratio": 3}
 

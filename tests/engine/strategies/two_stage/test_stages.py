@@ -12,7 +12,7 @@ from engine.strategies.api import Reply
 from tests.engine.session.scripted import KernelDevice, NoGpu, Searching, of
 
 TWO = registry.available()["two_stage"]
-TOPICS = ["template", "space", "search", "effects", "feedback"]
+TOPICS = ["shapes", "template", "space", "search", "effects", "feedback"]
 TEXT = """\
 program scale(x: f16[1024, 4096], w: f16[4096, 4096], b: f32[4096]) -> f16[1024, 4096] {
   y = gemm(x, w.T) { tile {m}x128x64  swizzle {s}  epilogue relu(acc + b[n]) * 2.0 }
