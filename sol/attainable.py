@@ -150,7 +150,7 @@ def product_of(program: ir.Program, stage: ir.Collective) -> Product:
 
 
 def casts(stage: ir.Collective, types: dict[str, ir.TensorType]) -> bool:
-    """Return True for a product that casts its weight as it reads it (dsl.rules.cast_weight)."""
+    """Return True for a product that casts its weight as it reads it (dsl.rules.cute.cast_weight)."""
     return isinstance(stage, ir.Gemm) and types[stage.a.name].dtype is not types[stage.b.name].dtype
 
 

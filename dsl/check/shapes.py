@@ -9,7 +9,7 @@ from dsl.check.space import shape_text
 from dsl.fixes import Help, PadDepth, Rewrite, help_of, transform_first
 from dsl.functions import REDUCTIONS
 from dsl.ir import NCHW, Call, DType, Gemm, GroupedGemm, Operand, TensorType, expressions, loads
-from dsl.rules.cast_weight import casts_weight
+from dsl.rules.cute.cast_weight import casts_weight
 
 Error = Callable[..., None]  # error(code, message, span, help=None, notes=())
 MAX_DIM = 2**31 - 1  # CUTLASS counts problem sizes in 32-bit integers

@@ -11,7 +11,8 @@ from types import ModuleType
 
 from dsl.arch import ARCHS, DEFAULT
 from dsl.ir import Config, DType, Gemm, Program, Recurrent
-from dsl.rules import cast_weight, conv, normalized, rowmajor, simt, sm80, sm90, sm100
+from dsl.rules import conv, normalized, rowmajor, simt, sm80, sm90, sm100
+from dsl.rules.cute import cast_weight
 from dsl.rules.problem import (
     BACKENDS,
     DIRECT_CHANNELS,

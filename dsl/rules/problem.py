@@ -58,7 +58,7 @@ class Problem:
     beside    of a transposed convolution: phases along w that share a tile on `cpp`.
     triangle  the epilogue stores one triangle of a square product.
     watched   a row-major convolution checks the range of its images itself (dsl.guard).
-    casts     the second operand is f32 and is cast as it is read (dsl.rules.cast_weight).
+    casts     the second operand is f32 and is cast as it is read (dsl.rules.cute.cast_weight).
     """
 
     arch: Arch

@@ -10,7 +10,8 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from dsl.ir import Config, DType
-from dsl.rules import quack, smem
+from dsl.rules import smem
+from dsl.rules.cute import quack
 from dsl.rules.problem import MAX_SPLITS, MAX_STAGES, MIN_STAGES, SCHEDULES, Objection, Problem, dims, kib, swizzle
 
 # Accumulator registers a thread may hold. A thread has 240 registers; addresses and the epilogue need the rest.

@@ -64,8 +64,8 @@ def test_the_kernel_has_the_tile_and_the_cluster_of_the_transposed_result():
 def test_other_operands_of_two_types_are_transformed_first(old, new):
     source = text().replace("w: f32", "v: f32[8192, 8192], w: f32").replace(old, new)
     source = source.replace("x: f16[1024, 8192]", "x: f16[1024, 8200]") if "8200" in new else source
-    found = [d for d in check(source).diagnostics if d.code in ("E107", "E202")]
-    assert found and found[0].help
+    errors = [d for d in check(source).diagnostics if d.code in ("E107", "E202")]
+    assert errors and errors[0].help
 
 
 @pytest.mark.parametrize(

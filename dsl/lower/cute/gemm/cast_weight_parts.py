@@ -1,4 +1,4 @@
-"""The text that a product adds whose weight is cast as it is read (dsl.rules.cast_weight).
+"""The text that a product adds whose weight is cast as it is read (dsl.rules.cute.cast_weight).
 
 It uses the place that quack has for packed weights: a first factor whose layout in memory the transform knows, and
 whose registers it fills, sixteen values of K at a time, while the tensor cores multiply the sixteen before.

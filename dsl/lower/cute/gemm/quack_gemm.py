@@ -20,7 +20,7 @@ from dsl.lower.cute.gemm import gemm_operands
 from dsl.lower.cute.gemm.gemm_operands import CUTE, TAKEN, Frame, Input, view
 from dsl.lower.cute.stage import Scratch, types_of
 from dsl.rules import legal
-from dsl.rules.cast_weight import casts_weight
+from dsl.rules.cute.cast_weight import casts_weight
 
 FLOATS8 = (DType.E4M3, DType.E5M2)
 
@@ -64,7 +64,7 @@ class GemmPlan:
     ragged: tuple[bool, bool]  # M and N are no multiples of the tile
     compute: DType = DType.F16  # what the tensor cores multiply
     watched: tuple[tuple[str, str], ...] = ()  # for each result that a guard checks: an argument's name, its value
-    casts: bool = False  # the second operand is cast as it is read (dsl.rules.cast_weight)
+    casts: bool = False  # the second operand is cast as it is read (dsl.rules.cute.cast_weight)
 
 
 def plan_gemm(program: Program, stage: Gemm | GroupedGemm) -> GemmPlan:

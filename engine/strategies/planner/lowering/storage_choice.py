@@ -8,7 +8,7 @@ from math import prod
 
 from dsl.functions import INDEXED, REDUCTIONS
 from dsl.ir import NCHW, NHWC, Call, DType, Expr, loads
-from dsl.rules.cast_weight import LINE
+from dsl.rules.cute.cast_weight import LINE
 from engine.strategies.planner.lowering.drafts import (
     OVER_ELEMENTS,
     Attention,
@@ -51,7 +51,7 @@ def as_it_lies(draft: Convolution, dtype: str) -> bool:
 
 def casts_weight(draft: Product, element: DType, weight: DType) -> bool:
     """Return True if a product better casts its weight as it reads it, by a kernel that stores each element as it comes
-    (dsl.rules.cast_weight). `element`: of its first factor, as it is read; `weight`: as it lies in memory."""
+    (dsl.rules.cute.cast_weight). `element`: of its first factor, as it is read; `weight`: as it lies in memory."""
     matrices = len(draft.a.shape) == len(draft.b.shape) == 2 and draft.b.transposed and not draft.a.transposed
     plain = len(draft.outs) == 1 and not any(fn in REDUCTIONS or fn in INDEXED for fn in called(draft.outs[0]))
     halves = element in (DType.F16, DType.BF16) and weight is DType.F32
