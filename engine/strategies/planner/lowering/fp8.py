@@ -6,9 +6,8 @@ magnitude and multiplied by 448, in the kernel that casts it (normalize's absmax
 both rows' scales before the module's own epilogue. Nothing is known before the call and nothing is prepacked: the time
 includes maxima and casts. The tensor cores read e4m3 only along K, so an operand in another order is copied first.
 
-Everything else keeps its precision: sums in f32 (added up after every K tile, dsl.rules.cute.quack), epilogues, norms
-and reductions in f32; intermediates between two products in bf16, which has f32's range (in a half-precision module, its
-own type).
+Everything else keeps its precision: sums in f32 (added up after every K tile), epilogues, norms and reductions in f32;
+intermediates between two products in bf16, which has f32's range (in a half-precision module, its own type).
 """
 
 from __future__ import annotations
