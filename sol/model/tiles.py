@@ -58,9 +58,7 @@ class Product:
     triangle: bool = False  # the program keeps one triangle of a square result
     again: float = 1.0  # uses of an element of a convolution's x in the product, all but one from L2
     run: int = 0  # channels at one window position of a convolution: no step of K crosses it
-    cast_bytes: float = (
-        0.0  # of an element of B that is cast as it is read; 0: as `in_bytes`
-    )
+    cast_bytes: float = 0.0  # of an element of B that is cast as it is read; 0: as `in_bytes`
 
     @property
     def b_bytes(self) -> float:
