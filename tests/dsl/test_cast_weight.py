@@ -107,16 +107,16 @@ def test_the_weight_is_rounded_to_the_type_of_x(x):
 
 
 def test_it_is_expected_to_save_the_cast_where_x_has_few_rows():
-    apart = """program p(x: f16[1024, 8192], w: f32[8192, 8192]) -> f32[1024, 8192] {
+    apart = """program p(x: f16[16, 8192], w: f32[8192, 8192]) -> f32[16, 8192] {
   v = transform(w) { to f16 }
   y = gemm(x, v.T) { store f32 }
   return y
 }"""
     hw = load("h200")
-    own = program(text())
+    own = program(text(m=16))
     assert legal.program_problem(own, own.stages[0]).casts
     assert own.stages[0].config.compute is DType.F16
-    assert predict(own, hw).ms < 0.85 * predict(program(apart), hw).ms
+    assert predict(own, hw).ms < 0.7 * predict(program(apart), hw).ms
 
 
 def test_it_survives_printing():

@@ -5,7 +5,8 @@ into shared memory; each warp group loads its part into registers, rounds it the
 registers hold rows of the first factor, so the kernel (quack's, with a load of ours) computes the transposed result:
 its rows are our columns, and its columns our rows. Only `cute` writes it.
 
-Measured on an H200, 1024 x 8192 x 8192: 0.25 ms with the cast of x, 0.295 ms with a cast of both.
+Measured on an H200: nine linear layers of the suite, 1024 x 8192 x 8192, take 0.271 to 0.289 ms with the cast of x, and
+0.287 to 0.311 ms with a cast of both; a product of 16 x 16384 x 16384 takes 0.26 ms for 0.52.
 """
 
 from __future__ import annotations

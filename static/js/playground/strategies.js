@@ -95,7 +95,7 @@ function drawOptions(node, strategy, state, store, models) {
   node.hidden = !strategy?.options.length && !strategy?.asks;
   const redraw = () => drawOptions(node, strategy, state, store, models);
   const form = strategy?.options.find((o) => o.name === "form");
-  const note = form ? h("p", { class: "consent form-note", role: "status" }) : "";
+  const note = form ? h("p", { class: "form-note", role: "status" }) : "";
   const tell = () => {
     if (!form) return;
     note.textContent = formNote(values.form ?? form.default, state.device);

@@ -139,7 +139,10 @@ class Line:
                 seeds = [pool[i] for _, i in sorted(timed)][: -(-len(timed) // 2)]
                 if quick.get(self.text(pool[0])) is None:
                     seeds.insert(0, pool[0])
-        out = self.remembered() or [self.opening or Step(self.structures[0])]
+        opening = self.opening or Step(self.structures[0])
+        out = self.remembered() or [opening]
+        if out[0].structure is not opening.structure:
+            out.append(opening)
         seeds = [s for s in seeds if s.ranked is not out[0].ranked]
         others = [Step(s) for s in self.structures[1:]]
         while seeds or others:
@@ -152,9 +155,14 @@ class Line:
         return [Step(self.structures[0], r) for r in seeds]
 
     def remembered(self) -> list[Step]:
-        """The best configuration of the most similar problem, if it is legal here and the model does not expect
-        another one to be far better: what follows a product here may fit into other tiles."""
-        first = self.structures[0]
+        """The best configuration of the most similar problem, of the first structure that has one and is not expected
+        to be far slower than the best."""
+        near = (s for s in self.structures if s.ms <= OPENS * self.structures[0].ms)
+        return next((steps for s in near if (steps := self._remembered(s))), [])
+
+    def _remembered(self, first: Structure) -> list[Step]:
+        """The same of one structure, if it is legal here and the model does not expect another one to be far better:
+        what follows a product here may fit into other tiles."""
         stage = next((s for s in first.base.stages if s.name == first.main), None)
         if not isinstance(stage, Collective):
             return []
