@@ -51,6 +51,11 @@ def topics(name: str) -> list[tuple[str, dict]]:
     return [(row.data["topic"], row.data["facts"]) for row in rows if row.kind == "script.shown"]
 
 
+def turns_of(name: str) -> list[recording.Row]:
+    """The answered turns of a recording; a profile is a turn of no model."""
+    return [row for row in recording.read(recordings.FOLDER / name).rows if row.kind == "turn.answered"]
+
+
 def rehearsed(view: View, strategy: str) -> bool:
     rows = recording.read(recordings.FOLDER / f"rehearsed_{strategy}.jsonl").rows
     models = {row.data["model"] for row in rows if row.kind == "turn.answered"}  # a profile comes from no model
@@ -88,7 +93,31 @@ def tree_with_rejections(view: View) -> bool:
     rejected = {facts["kind"] for topic, facts in shown if topic == "guardrail"}
     right = {n for n, t in view.trials.items() if t.judged}
     parts = all(e["diagnosis"]["limit"] and bool(e["parts"]) == (e["trial"] in right) for e in edits)
-    return rehearsed(view, "optiml") and len(edits) > 5 and parts and rejected == {"slower", "wrong"}
+    deep = any(t.parent and view.trials[t.parent].parent for t in view.trials.values())
+    counted = any(turn.data["model"] == "" for turn in turns_of("rehearsed_optiml.jsonl"))
+    return rehearsed(view, "optiml") and len(edits) > 5 and parts and deep and counted and rejected == {"slower"}
+
+
+def from_a_pasted_kernel(view: View) -> bool:
+    first, *edits = view.trials.values()
+    models = {turn.data["model"] for turn in turns_of("rehearsed_optimise_only.jsonl")} - {""}
+    given = first.by == "owner" and first.language == "python" and first.form == "kernel"
+    return models == {"rehearsed"} and given and any(t.judged and t.judged.ms < first.judged.ms for t in edits)
+
+
+def from_words(view: View) -> bool:
+    models = {turn.data["model"] for turn in turns_of("row_softmax.jsonl")} - {""}
+    mixture = dict(topics("row_softmax.jsonl"))["mixture"]
+    wish = view.title == "row softmax of a 4096 x 8192 half matrix"
+    return models == {"rehearsed"} and wish and bool(mixture["rows"]) and view.trials[1].judged.speedup > 1
+
+
+def block_in_regions(view: View) -> bool:
+    regions = {t.part_of for t in view.trials.values()}
+    covered = [
+        row.data for row in recording.read(recordings.FOLDER / "decoder_block.jsonl").rows if row.kind == "covered"
+    ]
+    return regions == {1, 2, 3} and len(covered[0]["regions"]) == 3 and view.headline is not None
 
 
 def one_kernel_evolves(view: View) -> bool:
@@ -135,6 +164,8 @@ TRUE_OF = {
     "rehearsed_two_stage.jsonl": template_then_search, "rehearsed_mucutlass.jsonl": triage_then_lessons,
     "conv_transpose2d_clamp.jsonl": transposed_in_one, "silu_and_mul.jsonl": halves_in_place,
     "linear_gelu_fp8.jsonl": eight_bits_fastest, "guarded_product.jsonl": guarded_is_fastest,
+    "rehearsed_optimise_only.jsonl": from_a_pasted_kernel, "row_softmax.jsonl": from_words,
+    "decoder_block.jsonl": block_in_regions,
     "rehearsed_optiml.jsonl": tree_with_rejections, "rehearsed_cutegen.jsonl": one_kernel_evolves,
 }  # fmt: skip
 
