@@ -101,8 +101,8 @@ def tree_with_rejections(view: View) -> bool:
 def from_a_pasted_kernel(view: View) -> bool:
     first, *edits = view.trials.values()
     models = {turn.data["model"] for turn in turns_of("rehearsed_optimise_only.jsonl")} - {""}
-    given = first.by == "owner" and first.language == "python" and first.form == "kernel"
-    return models == {"rehearsed"} and given and any(t.judged and t.judged.ms < first.judged.ms for t in edits)
+    pasted = first.by == "owner" and first.language == "python" and first.form == "kernel"
+    return models == {"rehearsed"} and pasted and any(t.judged and t.judged.ms < first.judged.ms for t in edits)
 
 
 def from_words(view: View) -> bool:
