@@ -1,7 +1,8 @@
 """Publish the study of shape groups: `python -m engine.bench.report.shape_groups`.
 
-It writes static/data/shape_groups.json, what the gallery draws, from the newest committed results: each problem's means
-and shapes beside what arXiv 2601.12698 published of it. A problem without figures says why.
+It writes static/data/shape_groups.json, what the gallery draws, from the newest committed results and the later runs of
+parts of them: each problem's means and shapes beside what arXiv 2601.12698 published of it. A problem without figures
+says why.
 """
 
 from __future__ import annotations
@@ -34,6 +35,19 @@ NONE = "–"
 def committed() -> Path | None:
     """The newest committed results, parts left out."""
     return collect.newest(p for p in RESULTS.glob("shape-groups-*.json") if "-part-" not in p.stem)
+
+
+def renewed(results: dict[str, Any], path: Path, parts: Sequence[Path]) -> tuple[dict[str, Any], str]:
+    """(results, the names they are from) with the rows that a later run of a part measured anew, to its end, on the
+    same GPU. `path`: of the results."""
+    rows = {(row["problem"], row["cls"]): (row, path.name) for row in results["rows"]}
+    for part in sorted(parts, key=lambda p: (p.stem[-10:], p.stem)):
+        again = json.loads(part.read_text(encoding="utf-8"))
+        if again["date"] < results["date"] or again["gpu"] != results["gpu"]:
+            continue
+        rows |= {(r["problem"], r["cls"]): (r, part.name) for r in again["rows"] if r["ended"] and r["general"]}
+    names = list(dict.fromkeys(name for _, name in rows.values()))
+    return results | {"rows": [row for row, _ in rows.values()]}, listed(names)
 
 
 def page(results: dict[str, Any], name: str) -> dict[str, Any]:
@@ -137,7 +151,10 @@ def _times(ratio: float | None) -> str:
 def content() -> dict[str, Any] | None:
     """The page of the newest committed results; None if there are none."""
     path = committed()
-    return page(json.loads(path.read_text(encoding="utf-8")), path.name) if path else None
+    if path is None:
+        return None
+    results = json.loads(path.read_text(encoding="utf-8"))
+    return page(*renewed(results, path, list(RESULTS.glob("shape-groups-part-*.json"))))
 
 
 def main() -> int:

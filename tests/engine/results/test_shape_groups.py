@@ -42,6 +42,23 @@ def test_the_committed_page_is_that_of_the_newest_results():
     assert json.loads(shape_groups.PAGE.read_text(encoding="utf-8")) == json.loads(json.dumps(shape_groups.content()))
 
 
+def test_a_later_run_of_a_part_renews_its_row_where_it_came_to_its_end(tmp_path):
+    def file(name, date, one):
+        path = tmp_path / f"shape-groups-part-{name}-h200-{date}.json"
+        path.write_text(json.dumps(ABOUT | {"date": date, "rows": [one]}))
+        return path
+
+    old, new = row(), row() | {"general": {"settings": {"threads": 512}}}
+    parts = [
+        file("b", "2026-11-28", new), file("before", "2026-11-20", row() | {"why": "older"}),
+        file("cut", "2026-11-29", row(ended=False) | {"why": "cut"}),
+    ]  # fmt: skip
+    results, names = shape_groups.renewed(
+        ABOUT | {"rows": [old]}, tmp_path / "shape-groups-h200-2026-11-27.json", parts
+    )
+    assert results["rows"] == [json.loads(json.dumps(new))] and names == parts[0].name
+
+
 def test_a_problem_has_means_shapes_both_shares_and_the_published_speedup():
     one = problem(row())
     assert one["why"] == "" and one["general"] == "threads 256" and one["published"].startswith("3.55x, Astra 2.89x")
