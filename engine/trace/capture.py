@@ -360,6 +360,8 @@ class Capture:
             else:
                 continue
             if isinstance(value, torch.fx.Node):
+                if "Generator" in str(argument.type):
+                    raise chance.refuse_generator(schema.name.partition("::")[2], self._line(node))
                 inputs.append(self._name(value))
             elif isinstance(value, (list, tuple)) and any(isinstance(v, torch.fx.Node) for v in value):
                 inputs.extend(self._name(v) for v in value if isinstance(v, torch.fx.Node))

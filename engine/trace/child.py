@@ -101,6 +101,9 @@ def _attempt(source: str, fake: bool) -> dict:
 
         every = state.every_call(model, start, again)
     graph, by = _graph_of_every_call(model, inputs, fake, every, recipes)
+    if chance.may_change(source):
+        traced = functools.partial(_traced, model, inputs, fake, lambda read: (read.graph(), read.constants()))
+        chance.refuse_change(traced()[0], lambda: traced()[0])
     if mixed := mixed_product(graph):
         raise Bad("module_raised", *mixed)
     if not graph["ops"]:
