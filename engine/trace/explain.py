@@ -197,6 +197,9 @@ def explain(error: BaseException, doing: str) -> Bad:
     if isinstance(error, (RuntimeError, ValueError, IndexError)) and _SHAPES.search(text[:2000]):
         return Bad("shape_mismatch", f"{at}: the shapes do not fit: {first_line(error)}.", line)
     kind = type(error).__name__
+    if "same dtype" in text[:2000]:
+        text = f"{first_line(error)}. Convert one side with .to(...)."
+        return Bad("module_raised", f"{at} raised {kind}: {text}", line)
     return Bad("module_raised", f"{at} raised {kind}: {first_line(error)}." if text else f"{at} raised {kind}.", line)
 
 

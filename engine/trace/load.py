@@ -115,13 +115,17 @@ class Loaded:
             args, kwargs = _named_apart(getattr(self.cls.forward, "own_forward", self.cls.forward), value, (None,))
         elif kwargs:
             args, kwargs = self._by_name(value, line)
+        self._check_call(args, kwargs, line)
         try:
             leaves = arguments.flattened(self.cls, args, kwargs)
         except RecursionError:
             reason = f"{self.inputs_from} gives a value that contains itself, or that is nested too deeply."
             raise Bad("bad_inputs", reason, line) from None
         if not any(isinstance(v, torch.Tensor) for v in leaves):
-            raise Bad("bad_inputs", f"{self.inputs_from} gives no tensor; it must give the inputs of forward.", line)
+            how = "it must give the inputs of forward"
+            if any(type(v).__module__ == "numpy" for v in leaves):
+                how = "convert its arrays of numpy with torch.from_numpy(...)"
+            raise Bad("bad_inputs", f"{self.inputs_from} gives no tensor; {how}.", line)
         for i, x in enumerate(leaves):
             if isinstance(x, torch.Tensor) and 0 in x.shape:
                 shape, axis = list(x.shape), list(x.shape).index(0)
@@ -130,6 +134,22 @@ class Loaded:
                     "bad_inputs", f"{reason}, so there is nothing to compute; give every axis a size from 1.", line
                 )
         return leaves
+
+    def _check_call(self, args: tuple, kwargs: dict[str, Any], line: int | None) -> None:
+        """Raise Bad if forward does not take so many inputs, or lacks one without a default."""
+        forward = getattr(self.cls.forward, "own_forward", self.cls.forward)
+        try:
+            signature = inspect.signature(forward)
+        except (TypeError, ValueError):
+            return  # of a function without one
+        try:
+            signature.bind(None, *args, **kwargs)
+        except TypeError as e:
+            names = ", ".join(str(p).partition(":")[0] for p in list(signature.parameters.values())[1:])
+            at, many = line_of(forward), len(args) + len(kwargs)
+            where = f"forward in line {at} takes" if at else "forward takes"
+            gives = f"{self.inputs_from} gives {many} input{'s' * (many != 1)}, and {where} ({names}): {e}"
+            raise Bad("bad_inputs", f"{gives}. Give one input for each argument.", line) from None
 
     def _by_name(self, value: dict, line: int | None) -> tuple[tuple, dict[str, Any]]:
         try:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -78,7 +79,7 @@ def trace(
         raise refuse(e) from None
     traced = _read(answer, time.monotonic() - started)
     _check_elements(traced.graph)
-    _check_size(traced.graph, tensor_bytes)
+    _check_size(traced.graph, tensor_bytes, source)
     return traced
 
 
@@ -252,16 +253,34 @@ def _check_elements(graph: OpGraph) -> None:
             )
 
 
-def _check_size(graph: OpGraph, limit: int) -> None:
+def _check_size(graph: OpGraph, limit: int, source: str) -> None:
     external = sum(t.bytes for t in graph.tensors.values() if t.kind != "intermediate")
     largest = max((t.bytes for t in graph.tensors.values() if t.kind == "intermediate"), default=0)
     need = external + largest
     if need > limit:
-        largest = max(graph.tensors.values(), key=lambda t: prod(t.shape) * DTYPE_BYTES[t.dtype])
-        line = next((op.line for op in graph.ops if largest.name in op.outputs), None)
+        top = max(graph.tensors.values(), key=lambda t: prod(t.shape) * DTYPE_BYTES[t.dtype])
+        line = _line_of(top, graph, source)
+        at = f"Line {line}: the" if line else "The"
+        way = {
+            "input": "Give a smaller input, such as fewer rows.",
+            "intermediate": "Make it smaller, for example by fewer rows in the inputs.",
+        }.get(top.kind, "Make it smaller, or optimise one layer of the module by itself.")
+        name = top.path or top.name
         raise SessionRefused(
             "memory_limit",
-            f"The module needs {need / 1e9:.0f} GB for its tensors, the largest being {largest.name} "
-            f"{list(largest.shape)}; the limit is {limit / 1e9:.0f} GB. Make it smaller.",
+            f"{at} module needs {need / 1e9:.1f} GB for its tensors, the largest being {name} {list(top.shape)} of "
+            f"{top.bytes / 1e9:.1f} GB; the limit is {limit / 1e9:.1f} GB. {way}",
             line,
         )
+
+
+def _line_of(tensor: Tensor, graph: OpGraph, source: str) -> int | None:
+    """The line that makes a tensor: an operation's, the last one that sets a module's attribute, or get_inputs()'s."""
+    if tensor.kind == "intermediate":
+        return next((op.line for op in graph.ops if tensor.name in op.outputs), None)
+    name = re.escape(tensor.path.partition(".")[0])
+    pattern = rf"\bself\.{name}\b[^=\n]*=(?!=)|\b(register_\w+|add_module)\(\s*[\"']{name}[\"']"
+    if tensor.kind == "input":
+        pattern = r"^(def get_inputs|inputs\b|example_inputs\b)"
+    lines = [n for n, text in enumerate(source.splitlines(), 1) if re.search(pattern, text)]
+    return lines[-1] if lines else None

@@ -102,15 +102,55 @@ REFUSED = {
     ),
     "a product of two element types": (
         text("return self.l(x.to(torch.bfloat16))"), "module_raised",
-        "Line 10 raised RuntimeError: mat1 and mat2 must have the same dtype, but got BFloat16 and Float.",
+        "Line 10 raised RuntimeError: mat1 and mat2 must have the same dtype, but got BFloat16 and Float. Convert one "
+        "side with .to(...).",
+    ),
+    "doubles for a layer of floats": (
+        text(inputs="[torch.randn(32, 64, dtype=torch.float64)]"), "module_raised", "Line 10 raised RuntimeError: mat1 "
+        "and mat2 must have the same dtype, but got Double and Float. Convert one side with .to(...).",
+    ),
+    "more inputs than arguments": (
+        text(inputs=f"[{X}, {X}, {X}]", arguments="x, y"), "bad_inputs", "get_inputs gives 3 inputs, and forward in "
+        "line 9 takes (x, y): too many positional arguments. Give one input for each argument.",
+    ),
+    "fewer inputs than arguments": (
+        text(arguments="x, *, y, z=1"), "bad_inputs", "get_inputs gives 1 input, and forward in line 9 takes "
+        "(x, y, z=1): missing a required argument: 'y'. Give one input for each argument.",
+    ),
+    "arrays of numpy": (
+        text(inputs=f"[{X}.numpy()]"), "bad_inputs", "get_inputs gives no tensor; convert its arrays of numpy with "
+        "torch.from_numpy(...).",
     ),
     "another number at each call": (
         text("self.calls += 1\nreturn self.l(x), self.calls", init="self.calls = 0"), "not_a_tensor",
         "forward returns other plain values at each call; return them as tensors, or leave them out.",
     ),
+    "a parameter of 69 GB": (
+        text("return x @ self.w", "[torch.randn(8, 131072)]", init="self.w = nn.Parameter(torch.ones(131072, 131072))"),
+        "memory_limit", "Line 8: the module needs 68.7 GB for its tensors, the largest being w [131072, 131072] of 68",
+    ),
+    "an input of 77 GB": (
+        text(inputs="[torch.randn(300_000_000, 64)]"), "memory_limit", "Line 11: the module needs 153.6 GB for its "
+        "tensors, the largest being x [300000000, 64] of 76.8 GB; the limit is 68.7 GB. Give a smaller input, such as",
+    ),
+    "a buffer of 160 GB": (
+        text(init="self.register_buffer('m', torch.ones(200_000, 200_000))", forward="return self.l(x) * self.m[0, 0]"),
+        "memory_limit", "Line 8: the module needs 160.0 GB for its tensors, the largest being m [200000, 200000]",
+    ),
+    "scores of 360 GB": (
+        text("return self.l(x) @ x.transpose(-1, -2)", "[torch.randn(1, 300_000, 64)]"),
+        "memory_limit", "Line 10: the module needs 360.1 GB for its tensors, the largest being matmul [1, 300000, 3",
+    ),
+    "more layers than fit": (
+        text("for layer in self.m:\n    x = layer(x)\nreturn x", "[torch.randn(8, 16384)]",
+             init="self.m = nn.ModuleList(nn.Linear(16384, 16384) for _ in range(80))"),
+        "memory_limit", "Line 8: the module needs 85.9 GB for its tensors, the largest being m.0.weight [16384, 16384]",
+    ),
     "too large for any device": (
         text("return self.w(x)", "[torch.randn(2, 200000)]", init="self.w = nn.Linear(200000, 200000)"),
-        "memory_limit", "The module needs 160 GB for its tensors, the largest being w_weight",
+        "memory_limit", "Line 8: the module needs 160.0 GB for its tensors, the largest being w.weight "
+        "[200000, 200000] of 160.0 GB; the limit is 68.7 GB. Make it smaller, or optimise one layer of the module by "
+        "itself.",
     ),
 }  # fmt: skip
 
