@@ -20,7 +20,7 @@ from engine.trace import capture, chance, exported, fx, results
 from engine.trace.explain import data_dependent, explain, mixed_product
 from engine.trace.fake import fake_tensors
 from engine.trace.load import Bad, Loaded, line_of, load
-from engine.trace.values import numbers
+from engine.trace.values import numbers, sizes
 from engine.trace.values.recipes import Recipes
 from engine.trace.writes import state
 from engine.trace.writes.state import State
@@ -61,9 +61,23 @@ def _trace(source: str, fake: bool) -> dict:
             if not _reads_a_cache(answer):
                 return answer
         except Bad as e:
+            if e.of_size:
+                return _with_sizes_of_values(source, e)
             if e.code in _FINAL:
                 raise
     return _attempt(source, fake=False)
+
+
+def _with_sizes_of_values(source: str, without: Bad) -> dict:
+    """The trace with real tensors, for a module in which only sizes depend on values. Raises `without`, the refusal of
+    the trace with fake tensors, where more does: that one knows the first such line, and a way out."""
+    try:
+        answer = _attempt(source, fake=False)
+    except Bad as e:
+        raise (e if e.code == "varying_result" else without) from None
+    if answer["has"]["by"] != "torch.export":  # torch.fx takes a size for one of every call
+        raise without
+    return answer
 
 
 def _reads_a_cache(answer: dict) -> bool:
@@ -203,7 +217,8 @@ def _traced(
 ) -> tuple[Any, str]:
     """What `read` gives for the capture of torch.export or, if that fails and fx works, of torch.fx."""
     try:
-        return read(capture.Capture(_exported(model, inputs), values)), "torch.export"
+        program = _exported(model, inputs)
+        return read(capture.Capture(program, values, sizes.of_one_call(program, inputs))), "torch.export"
     except Bad as e:
         if e.code not in ("not_covered", "cannot_trace") or e.of_device:
             raise

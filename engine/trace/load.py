@@ -34,11 +34,14 @@ _NEWER = (
 
 class Bad(Exception):
     """The pasted text is refused. Becomes engine.devices.SessionRefused in the engine. `of_device`: the text does
-    something that PyTorch does on one device only, so a graph of it would be that of another module elsewhere."""
+    something that PyTorch does on one device only, so a graph of it would be that of another module elsewhere.
+    `of_size`: only the size of a tensor depends on values, or a check of PyTorch's own."""
 
-    def __init__(self, code: str, reason: str, line: int | None = None, of_device: bool = False):
+    def __init__(
+        self, code: str, reason: str, line: int | None = None, of_device: bool = False, of_size: bool = False
+    ):  # fmt: skip
         super().__init__(reason)
-        self.code, self.reason, self.line, self.of_device = code, reason, line, of_device
+        self.code, self.reason, self.line, self.of_device, self.of_size = code, reason, line, of_device, of_size
 
 
 def without_nested_tensors(model: Any) -> None:
@@ -115,7 +118,6 @@ class Loaded:
             args, kwargs = _named_apart(getattr(self.cls.forward, "own_forward", self.cls.forward), value, (None,))
         elif kwargs:
             args, kwargs = self._by_name(value, line)
-        self._check_call(args, kwargs, line)
         try:
             leaves = arguments.flattened(self.cls, args, kwargs)
         except RecursionError:
@@ -126,6 +128,7 @@ class Loaded:
             if any(type(v).__module__ == "numpy" for v in leaves):
                 how = "convert its arrays of numpy with torch.from_numpy(...)"
             raise Bad("bad_inputs", f"{self.inputs_from} gives no tensor; {how}.", line)
+        self._check_call(args, kwargs, line)
         for i, x in enumerate(leaves):
             if isinstance(x, torch.Tensor) and 0 in x.shape:
                 shape, axis = list(x.shape), list(x.shape).index(0)

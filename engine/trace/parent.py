@@ -163,6 +163,8 @@ def _check_tensor(t: Tensor) -> None:
         raise ValueError(f"tensor {str(t.name)[:80]} has strides of another shape")
     if t.kind not in ("input", "parameter", "buffer", "constant", "intermediate"):
         raise ValueError(f"tensor {str(t.name)[:80]} has an unknown kind")
+    if t.varies is not False and not (t.varies is True and t.kind == "intermediate"):
+        raise ValueError(f"tensor {str(t.name)[:80]} has a size that varies")
     if not (isinstance(t.name, str) and t.name.isidentifier() and isinstance(t.path, str)):
         raise ValueError("a tensor has no name")
 
@@ -253,7 +255,7 @@ def _check_elements(graph: OpGraph) -> None:
             )
 
 
-def _check_size(graph: OpGraph, limit: int, source: str) -> None:
+def _check_size(graph: OpGraph, limit: int, source: str = "") -> None:
     external = sum(t.bytes for t in graph.tensors.values() if t.kind != "intermediate")
     largest = max((t.bytes for t in graph.tensors.values() if t.kind == "intermediate"), default=0)
     need = external + largest

@@ -54,6 +54,8 @@ INPUTS = {
     "token ids": text("return F.relu(self.l(self.e(x)))", "[torch.randint(0, 99, (2, 16))]",
                       init="self.e = nn.Embedding(99, 64)"),
     "a mask": text("return F.relu(self.l(x)).masked_fill(y, 0.0)", f"[{X}, {X} > 0.5]", "x, y"),
+    "doubles beside floats": text("return self.l(x) + y", f"[{X}, {X}.double()]", "x, y"),
+    "a parameter": text(inputs=f"[nn.Parameter({X})]"),
     "numbers": text("return F.relu(self.l(x)) * y + z", f"[{X}, 0.5, 3]", "x, y, z"),
 }  # fmt: skip
 RESULTS = {
