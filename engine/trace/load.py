@@ -129,13 +129,11 @@ class Loaded:
                 how = "convert its arrays of numpy with torch.from_numpy(...)"
             raise Bad("bad_inputs", f"{self.inputs_from} gives no tensor; {how}.", line)
         self._check_call(args, kwargs, line)
-        for i, x in enumerate(leaves):
-            if isinstance(x, torch.Tensor) and 0 in x.shape:
-                shape, axis = list(x.shape), list(x.shape).index(0)
-                reason = f"{self.inputs_from} gives input {i + 1} the shape {shape}: axis {axis} has size 0"
-                raise Bad(
-                    "bad_inputs", f"{reason}, so there is nothing to compute; give every axis a size from 1.", line
-                )
+        tensors = [(i, x) for i, x in enumerate(leaves, 1) if isinstance(x, torch.Tensor)]
+        if all(0 in x.shape for _, x in tensors):
+            i, shape = tensors[0][0], list(tensors[0][1].shape)
+            reason = f"{self.inputs_from} gives input {i} the shape {shape}: axis {shape.index(0)} has size 0"
+            raise Bad("bad_inputs", f"{reason}, so there is nothing to compute; give every axis a size from 1.", line)
         return leaves
 
     def _check_call(self, args: tuple, kwargs: dict[str, Any], line: int | None) -> None:

@@ -22,6 +22,9 @@ MAX_TENSORS = 8 * MAX_OPS  # an operation of the modules in tests/ makes at most
 MAX_READ = 32 * MAX_OPS  # names that all operations together read; a `cat` may read hundreds. PyTorch may cast each.
 MAX_VALUES = MAX_TENSORS  # in the arguments of an operation: the sizes of a split
 MAX_TEXT, MAX_NESTING = 20_000, 8  # of an argument: an einsum's equation, a list of lists
+_COUNTED = re.compile(
+    r"linear|mm|matmul|mv|dot|einsum|conv|attention|lstm|gru|rnn|pool|norm|upsample|scan|cum|fft|sample"
+)
 TIMEOUT = 30.0
 PATIENCE = 5.0  # CPU seconds at full priority; nearly every module takes less
 PRELOAD = ("torch", "engine.trace.warm")
@@ -242,11 +245,15 @@ def _check_writes(graph: OpGraph) -> None:
 
 
 def _check_elements(graph: OpGraph) -> None:
-    """Refuse tensors without elements: every rate would be 0 divided by 0."""
-    used = {n for op in graph.ops for n in op.inputs} | {*graph.inputs, *graph.outputs}
+    """Refuse results without elements, and products and the like of none: every rate would be 0 divided by 0."""
+    reads = {n for op in graph.ops if _COUNTED.search(op.op) for n in op.inputs}
+    makes = {n for op in graph.ops if _COUNTED.search(op.op) for n in op.outputs}
     for t in graph.tensors.values():
-        if 0 in t.shape and t.name in used:  # embedding_bag has empty results that only its gradient reads
-            producer = next((op for op in graph.ops if t.name in op.outputs), None)
+        # embedding_bag has empty results that only its gradient reads
+        if 0 in t.shape and (
+            t.name in graph.outputs or t.name in reads or (t.name in makes and graph.readers.get(t.name))
+        ):
+            producer = graph.producer.get(t.name)
             line = producer.line if producer else None
             by = f" ({producer.op})" if producer else ""
             at = f"Line {line}{by} makes a tensor" if line else f"The module's {t.kind} {t.path or t.name} is a tensor"

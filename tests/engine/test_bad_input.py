@@ -58,6 +58,16 @@ INPUTS = {
     "a parameter": text(inputs=f"[nn.Parameter({X})]"),
     "numbers": text("return F.relu(self.l(x)) * y + z", f"[{X}, 0.5, 3]", "x, y, z"),
 }  # fmt: skip
+EMPTY = {
+    "one inside a dictionary": text("return self.l(x['a'])", f"[{{'a': {X}, 'b': torch.randn(32, 0)}}]"),
+    "a cache that begins empty": text(
+        "k = torch.cat([y, self.l(x)])\nreturn k @ x.T", f"[{X}, torch.zeros(0, 64)]", "x, y"
+    ),
+    "a buffer": text("return self.l(x) + self.c.sum()", init="self.register_buffer('c', torch.zeros(0, 64))"),
+    "a slice": text("return self.l(x) + x[:, :0].sum()"),
+    "an index": text("return self.l(x) + x[y].sum()", f"[{X}, torch.zeros(0, dtype=torch.long)]", "x, y"),
+    "a part of a split": text("a, b = x.split([64, 0], 1)\nreturn torch.cat([self.l(a), b], 1)"),
+}
 RESULTS = {
     "a dictionary": "y = self.l(x)\nreturn {'a': F.relu(y), 'more': {'b': y.tanh()}}",
     "a nested tuple": "y = self.l(x)\nreturn F.relu(y), (y.tanh(), [y * 2])",
@@ -68,6 +78,11 @@ RESULTS = {
 @pytest.mark.parametrize("name", INPUTS)
 def test_inputs_of_any_structure_are_planned_verified_and_judged(name):
     assert_judged_clean(session(INPUTS[name]))
+
+
+@pytest.mark.parametrize("name", EMPTY)
+def test_a_tensor_without_elements_beside_others_is_no_hindrance(name):
+    assert_judged_clean(session(EMPTY[name]))
 
 
 @pytest.mark.parametrize("name", RESULTS)
@@ -88,15 +103,12 @@ REFUSED = {
     "an input without elements": (
         text(inputs="[torch.randn(0, 64)]"), "bad_inputs", "axis 0 has size 0, so there is nothing to compute; give",
     ),
-    "one inside a dictionary": (
-        text("return self.l(x['a'])", f"[{{'a': {X}, 'b': torch.randn(32, 0)}}]"), "bad_inputs", "input 2 the shape",
+    "a result without elements": (
+        text("return self.l(x), x[:0]"), "empty_tensor", "Line 10 (slice) makes a tensor without elements, [0, 64]; ",
     ),
-    "a buffer without elements": (
-        text("return self.l(x) + self.c.sum()", init="self.register_buffer('c', torch.zeros(0, 64))"),
-        "empty_tensor", "The module's buffer c is a tensor without elements, [0, 64]; give every axis a size from 1.",
-    ),
-    "a slice without elements": (
-        text("return self.l(x) + x[:, :0].sum()"), "empty_tensor", "Line 10 (slice) makes a tensor without",
+    "a layer without columns": (
+        text("return self.l(x) + self.e(x).sum()", init="self.e = nn.Linear(64, 0)"), "empty_tensor",
+        "The module's parameter e.weight is a tensor without elements, [0, 64]; give every axis a size from 1.",
     ),
     "an object beside a tensor": (
         text("return self.l(x), object()"), "not_a_tensor", "forward returns an object beside its tensors; "

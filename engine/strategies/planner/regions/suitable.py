@@ -8,13 +8,15 @@ from engine.strategies.planner.refusals import refuse
 from sol.graph import Op, OpGraph
 
 VARIES = "has a size that depends on values, and a program has one size"
+EMPTY = "reads or makes a tensor without elements, which no program does"
 
 
 def of_one_size(graph: OpGraph) -> OpGraph:
-    """The graph, if every tensor has the same size in each call. Raises SessionRefused."""
-    op = next((op for op in graph.live if any(graph.tensors[n].varies for n in op.outputs)), None)
-    if op is not None:
-        raise refuse(op, VARIES)
+    """The graph, if every tensor has elements, and as many in each call. Raises SessionRefused."""
+    for op in graph.live:
+        tensors = [graph.tensors[n] for n in (*op.inputs, *op.outputs)]
+        if why := VARIES if any(t.varies for t in tensors) else EMPTY if any(0 in t.shape for t in tensors) else "":
+            raise refuse(op, why)
     return graph
 
 
@@ -23,9 +25,11 @@ def unsuitable(op: Op, graph: OpGraph) -> SessionRefused | None:
     tensors = [graph.tensors[n] for n in (*op.inputs, *op.outputs)]
     if any(t.varies for t in tensors):
         return refuse(op, VARIES)
+    if any(0 in t.shape for t in tensors):
+        return refuse(op, EMPTY)
     if any(t.dtype == "f64" for t in tensors):
         return refuse(op, f"computes in float64, and programs in {FLOATS}")
     return None if has_rule(op, graph) else without_rule(op)
 
 
-__all__ = ["VARIES", "of_one_size", "unsuitable"]
+__all__ = ["EMPTY", "VARIES", "of_one_size", "unsuitable"]
