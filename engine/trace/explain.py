@@ -193,6 +193,14 @@ def explain(error: BaseException, doing: str) -> Bad:
     if unknown := next((e for e in chain if type(e).__name__ == "UnsupportedOperatorException"), None):
         op = _op_of([unknown]) or first_line(unknown)
         return Bad("not_covered", f"{place} uses {op}, which the tracer does not know; leave it out.", line)
+    if packed := re.search(r"__torch__\.torch\.classes\.([\w.]+).*__obj_flatten__", text[:2000]):
+        reason = (
+            f"{place if line else 'The module'} uses an object of PyTorch's C++ ({packed[1]}), as quantised layers do"
+        )
+        way = (
+            "give the module before it is quantised, or with its int8 weights in buffers and their scales beside them."
+        )
+        return Bad("not_covered", f"{reason}, which the tracer does not follow: {way}", line)
     if "is not supported for tensor subclasses" in text:  # .numpy() and .tolist() of a fake tensor
         return Bad(
             "leaves_torch",

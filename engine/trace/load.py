@@ -129,6 +129,10 @@ class Loaded:
                 how = "convert its arrays of numpy with torch.from_numpy(...)"
             raise Bad("bad_inputs", f"{self.inputs_from} gives no tensor; {how}.", line)
         self._check_call(args, kwargs, line)
+        for i, x in enumerate(leaves, 1):
+            if isinstance(x, torch.nn.Module) and not isinstance(x, torch.jit.ScriptModule):
+                reason = f"{self.inputs_from} gives a module as input {i} ({type(x).__name__}): build it in __init__"
+                raise Bad("bad_inputs", f"{reason}, and let forward call it.", line)
         tensors = [(i, x) for i, x in enumerate(leaves, 1) if isinstance(x, torch.Tensor)]
         if all(0 in x.shape for _, x in tensors):
             i, shape = tensors[0][0], list(tensors[0][1].shape)
@@ -224,6 +228,9 @@ def load(source: str) -> Loaded:
     names = module.__dict__
     results.open_dataclasses(names.values())
     cls = _choose(names, torch.nn.Module)
+    if issubclass(cls, torch.jit.ScriptModule):
+        reason = f"{cls.__name__} is a torch.jit.ScriptModule, whose forward is no Python any more: derive it from"
+        raise Bad("no_model", f"{reason} torch.nn.Module, without @torch.jit.script_method.", line_of(cls))
     source_name = next((n for n in ("get_inputs", *EXAMPLES) if n in names), None)
     if source_name is None or (source_name == "get_inputs" and not callable(names[source_name])):
         raise Bad(

@@ -131,6 +131,18 @@ REFUSED = {
         text(arguments="x, *, y, z=1"), "bad_inputs", "get_inputs gives 1 input, and forward in line 9 takes "
         "(x, y, z=1): missing a required argument: 'y'. Give one input for each argument.",
     ),
+    "a module": (
+        text("return f(self.l(x))", f"[{X}, nn.Linear(64, 64)]", "x, f"), "bad_inputs", "get_inputs gives a module as "
+        "input 2 (Linear): build it in __init__, and let forward call it.",
+    ),
+    "a scripted module": (
+        text().replace("nn.Module", "torch.jit.ScriptModule"), "no_model", "Model is a torch.jit.ScriptModule, whose "
+        "forward is no Python any more: derive it from torch.nn.Module, without @torch.jit.script_method.",
+    ),
+    "a quantised layer": (
+        text(init="self.l = torch.ao.quantization.quantize_dynamic(nn.Sequential(nn.Linear(64, 64)))"),
+        "not_covered", "uses an object of PyTorch's C++ (quantized.LinearPackedParamsBase), as quantised layers do",
+    ),
     "arrays of numpy": (
         text(inputs=f"[{X}.numpy()]"), "bad_inputs", "get_inputs gives no tensor; convert its arrays of numpy with "
         "torch.from_numpy(...).",
