@@ -19,7 +19,7 @@ from engine.sandbox.watch import Blocked, Watch
 from engine.trace import capture, chance, exported, fx, results
 from engine.trace.explain import data_dependent, explain, mixed_product
 from engine.trace.fake import fake_tensors
-from engine.trace.load import Bad, Loaded, line_of, load
+from engine.trace.load import Bad, Loaded, in_training, line_of, load
 from engine.trace.values import numbers, sizes
 from engine.trace.values.recipes import Recipes
 from engine.trace.writes import state
@@ -134,6 +134,7 @@ def _attempt(source: str, fake: bool) -> dict:
             "fake": fake,
             "by": by,
             "values": _plain_values(inputs),
+            "in_training": in_training(model),
             "torch": torch.__version__,
         },
     }

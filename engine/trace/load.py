@@ -57,6 +57,21 @@ def without_nested_tensors(model: Any) -> None:
             module.use_nested_tensor = False
 
 
+def in_training(model: Any) -> str:
+    """The layers of a module that compute something else in training: "nn.Dropout and nn.BatchNorm1d"; "" if none."""
+    import torch
+
+    norms = torch.nn.modules.batchnorm._NormBase
+    names = [
+        f"nn.{type(m).__name__}"
+        for m in model.modules()
+        if (isinstance(m, torch.nn.modules.dropout._DropoutNd) and m.p > 0)
+        or (isinstance(m, norms) and m.track_running_stats)
+    ]
+    *first, last = dict.fromkeys(names) or [""]
+    return f"{', '.join(first)} and {last}" if first else last
+
+
 @dataclass
 class Loaded:
     """The executed text. `inputs_from`: get_inputs | inputs | example_inputs."""

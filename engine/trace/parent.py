@@ -32,13 +32,21 @@ PRELOAD = ("torch", "engine.trace.warm")
 
 @dataclass(frozen=True)
 class Traced:
-    """`title`: a short name for the page. `has`: {class, inputs_from, init_inputs, fake, by, values, torch}; `values`:
+    """`title`: a short name for the page. `has`: {class, inputs_from, init_inputs, fake, by, values,
+    in_training, torch}; `values`:
     JSON of the arguments that are no tensors, or ""."""
 
     graph: OpGraph
     title: str
     has: dict[str, Any] = field(default_factory=dict)
     seconds: float = 0.0
+
+    @property
+    def note(self) -> str:
+        """What a person should know of the module as it was traced; "" if nothing."""
+        if layers := self.has.get("in_training"):
+            return f"The module runs in eval mode, in which {layers} compute something else than in training."
+        return ""
 
 
 def trace(
@@ -143,6 +151,7 @@ def _read(answer: dict, seconds: float) -> Traced:
             raise ValueError("inputs or outputs are missing")
         _check_writes(graph)
         has = {str(k)[:40]: v for k, v in ok["has"].items() if isinstance(v, (str, bool))}
+        has["in_training"] = "".join(c for c in str(has.get("in_training", "")) if c.isprintable())[:120]
         title = "".join(c for c in str(ok["title"]) if c.isprintable())[:120]
         return Traced(graph, title, has, seconds)
     except (KeyError, TypeError, ValueError, AttributeError, OverflowError, RecursionError) as e:
