@@ -30,7 +30,7 @@ def line(event: events.Event) -> str | None:
         where = e.device.get("name", "?")
         return f"{e.title}: {e.strategy}{options} on {where}, classes {', '.join(e.classes)}{allowed}"
     if isinstance(e, events.Traced):
-        return f"{count(e.ops, 'operation')}, traced in {e.seconds:.1f} s"
+        return f"{count(e.ops, 'operation')}, traced in {e.seconds:.1f} s{'. ' + e.note if e.note else ''}"
     if isinstance(e, events.Reported):
         return e.summary
     if isinstance(e, events.Noted):

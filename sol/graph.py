@@ -25,7 +25,8 @@ SLICES = ("slice", "narrow", "chunk", "split", "split_with_sizes")
 class Tensor:
     """`kind`: input | parameter | buffer | constant | intermediate. `path`: its name in the module's state.
 
-    `strides`: in elements, as in PyTorch; empty when unknown, which counts as contiguous.
+    `strides`: in elements, as in PyTorch; empty when unknown, which counts as contiguous. `varies`: a size depends on
+    values, and `shape` is that of one call.
     """
 
     name: str
@@ -34,6 +35,7 @@ class Tensor:
     kind: str
     path: str = ""
     strides: tuple[int, ...] = ()
+    varies: bool = False
 
     @property
     def elements(self) -> int:
@@ -174,7 +176,11 @@ class OpGraph:
             yield (at if isinstance(at, int) else None), ops
 
     def to_json(self) -> str:
-        return json.dumps(asdict(self) | {"tensors": [asdict(t) for t in self.tensors.values()]})
+        tensors = [asdict(t) for t in self.tensors.values()]
+        for t in tensors:
+            if not t["varies"]:  # as in older graphs
+                del t["varies"]
+        return json.dumps(asdict(self) | {"tensors": tensors})
 
     @staticmethod
     def from_json(text: str) -> OpGraph:

@@ -12,24 +12,38 @@ from engine.session.titles import in_markdown
 from engine.words import baseline_name, class_name
 
 LOAD = """\
+import copy
 import importlib
+import types
+from pathlib import Path
+
+import _checks
 import torch
 
-names = importlib.import_module("model_new")
+DEVICE = "cuda"
 torch.manual_seed(0)
-with torch.device("cuda"):
-    module = names.Model(*getattr(names, "get_init_inputs", list)()).eval()
-    torch.manual_seed(0)
-    program = names.ModelNew(*getattr(names, "get_init_inputs", list)()).eval()
-    inputs = [x.cuda() if torch.is_tensor(x) else x for x in names.get_inputs()]
-program.load_state_dict(module.state_dict())
 torch.set_grad_enabled(False)
+package = importlib.import_module("model_new")._package()
+about = types.SimpleNamespace(FACTS={"class": package.CLASS})
+module = _checks.Original(torch, about, Path("model_new.py"), DEVICE)
+
+def called(model):
+    inputs, named = _checks.mapped(torch, (module.inputs, module.named), lambda x: x.clone())
+    return module.results(model, model(*inputs, **named), (inputs, named))
+
+if package.FIRST_CALL:  # what every call but the first computes
+    called(module.model)
+module.writes = package.WRITES
+module.run()
+program = package.optimized(copy.deepcopy(module.model))
+if package.FIRST_CALL:
+    called(program)
+    program.load_state_dict(module.model.state_dict())
 """
 CHECK = """\
-right, mine = module.double()(*[x.double() if torch.is_tensor(x) else x for x in inputs]), program(*inputs)
-module.float()
-error = ((mine.double() - right).norm() / right.norm()).item()
-print(f"relative error {error:.2e}")
+each = [_checks.compare(torch, mine, right) for mine, right in zip(called(program), module.right, strict=True)]
+error, largest, unexpected = _checks.worst(each)
+print(f"relative error {error:.2e} against the module in {module.right_as}; PyTorch's own {module.own_text()}")
 """
 TIME = """\
 def median_ms(call, runs=30):
@@ -40,9 +54,12 @@ def median_ms(call, runs=30):
         times.append(start.elapsed_time(end))
     return sorted(times)[runs // 2]
 
+def run(model):
+    return model(*module.inputs, **module.named)
+
 for _ in range(3):
-    module(*inputs), program(*inputs)
-ours, theirs = median_ms(lambda: program(*inputs)), median_ms(lambda: module(*inputs))
+    run(module.model), run(program)
+ours, theirs = median_ms(lambda: run(program)), median_ms(lambda: run(module.model))
 print(f"program {ours:.4f} ms, PyTorch eager {theirs:.4f} ms: {theirs / ours:.2f} times as fast")
 """
 
@@ -56,8 +73,10 @@ def text(what: Whole) -> str:
         _cell("code", "%pip install --no-deps " + " ".join(pinned)),
         _cell("markdown", "The module with its programs, in the form of KernelBench's solutions."),
         _cell("code", f"%%writefile model_new.py\n{file}"),
+        _cell("markdown", "How a module, its inputs and its results are read: as in every exported package."),
+        _cell("code", f"%%writefile _checks.py\n{package.shipped('check.py')}"),
         _cell("code", LOAD),
-        _cell("markdown", "Against the module in float64:"),
+        _cell("markdown", "Against the module in float64, or float32 where it has convolutions:"),
         _cell("code", CHECK),
         _cell("markdown", "A simple timing. The playground's own also flushes the L2 cache and alternates both."),
         _cell("code", TIME),

@@ -85,13 +85,14 @@ class Progress(Event):
 @dataclass(frozen=True)
 class Traced(Event):
     """The module's op graph (blob: sol.graph JSON). `title`: what the module computes, used if the session has no
-    name."""
+    name. `note`: what a person should know of it, such as layers that compute something else in training."""
 
     KIND: ClassVar[str] = "traced"
     graph: str
     ops: int
     seconds: float
     title: str = ""
+    note: str = ""
 
 
 @dataclass(frozen=True)

@@ -261,9 +261,9 @@ class _Session:
         )
         t = time.perf_counter()
         yield from self.lanes.call(lambda: self.device.warm(self.spec.source_kind), doing="trace")
-        graph, title = yield from self.lanes.call(self._graph, "report", "trace")
+        graph, title, note = yield from self.lanes.call(self._graph, "report", "trace")
         text, title = graph.to_json(), title if self.spec.title in ("", UNTITLED) else ""
-        traced = events.Traced(events.blob_name(text), len(graph.ops), time.perf_counter() - t, title)
+        traced = events.Traced(events.blob_name(text), len(graph.ops), time.perf_counter() - t, title, note)
         yield from self.emit(traced, text)
         return graph
 
@@ -271,19 +271,19 @@ class _Session:
     def _is_program(self) -> bool:
         return self.spec.source_kind == "program"
 
-    def _graph(self) -> tuple[OpGraph, str]:
-        """The graph and a title."""
+    def _graph(self) -> tuple[OpGraph, str, str]:
+        """The graph, a title, and what a person should know of it."""
         if self._is_program:
             checked = check(self.spec.source)
             if not checked.ok:
                 d = trial.root_cause(checked.diagnostics)
                 help = f" Help: {d.help}." if d.help else ""
                 raise SessionRefused(d.code, f"Line {d.span.line}: {d.message}.{help}", d.span.line)
-            return program_graph.graph_of(checked.program), ""
+            return program_graph.graph_of(checked.program), "", ""
         from engine.trace import trace
 
         traced = (self.tracer or trace)(self.spec.source, cancelled=self.owner.stop.is_set, local_user=self.local_user)
-        return traced.graph, traced.title
+        return traced.graph, traced.title, getattr(traced, "note", "")
 
     @contextmanager
     def _garbled(self, work: str) -> Iterator[None]:

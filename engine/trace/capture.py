@@ -6,7 +6,6 @@ functional. Ops that compute nothing (dropout in eval mode, detach, a cast to th
 
 from __future__ import annotations
 
-import math
 import re
 from collections.abc import Callable
 from typing import Any
@@ -17,26 +16,16 @@ from engine.trace.explain import depends_on_values, quoted
 from engine.trace.load import Bad
 from engine.trace.names import aliases, foreign, padding, spellings
 from engine.trace.strided import Step, as_views
-from engine.trace.values import empty, equal, masks
+from engine.trace.values import empty, equal, masks, sizes
+from engine.trace.values.plain import dtype_names, plain
 
 MAX_OPS = 5000
 _LINE = re.compile(rf'File "{re.escape(PASTED)}", line (\d+)')
 _ALWAYS_NOTHING = {"detach", "detach_", "alias", "lift_fresh", "lift_fresh_copy", "lift"}
 # These compute nothing if type, shape and layout stay the same; `x.T.contiguous()` is a copy.
 _NOTHING_WHEN_SAME = {"to", "_to_copy", "type_as", "contiguous", "clone", "float", "half", "expand_as"}
+_FILLED = ("f64", "f32", "f16", "bf16", "e4m3", "e5m2", "c64", "c128")  # other values are drawn for them
 _DROPOUTS = {"dropout", "alpha_dropout", "feature_dropout", "feature_alpha_dropout", "native_dropout"}
-
-
-def dtype_names() -> dict[Any, str]:
-    """torch dtype -> the name in sol.graph.DTYPE_BYTES."""
-    import torch
-
-    names = {
-        "float64": "f64", "float32": "f32", "float16": "f16", "bfloat16": "bf16", "float8_e4m3fn": "e4m3",
-        "float8_e5m2": "e5m2", "int64": "i64", "int32": "i32", "int16": "i16", "int8": "i8", "uint8": "u8",
-        "bool": "bool", "complex64": "c64", "complex128": "c128",
-    }  # fmt: skip
-    return {getattr(torch, k): v for k, v in names.items() if hasattr(torch, k)}
 
 
 def _module(node: Any) -> str:
@@ -50,10 +39,13 @@ def _module(node: Any) -> str:
 
 class Capture:
     """Convert one exported graph. `graph()` returns the JSON form that sol.graph.OpGraph.from_json reads. `values`:
-    path of a buffer or constant -> its real tensor, or None."""
+    path of a buffer or constant -> its real tensor, or None. `known`: symbol of a size that depends on values -> its
+    value in a call."""
 
-    def __init__(self, program: Any, values: Callable[[str], Any] | None = None):
-        self.program, self.values = program, values
+    def __init__(
+        self, program: Any, values: Callable[[str], Any] | None = None, known: dict[Any, int] | None = None
+    ):  # fmt: skip
+        self.program, self.values, self.known = program, values, known or {}
         self.nodes: dict[str, Any] = {}  # operation -> its fx node
         self.dtypes = dtype_names()
         self.tensors: dict[str, dict] = {}
@@ -91,6 +83,7 @@ class Capture:
     def _results(self, values: Any, signature: Any) -> tuple[list[str], list[str]]:
         """(what forward returns, then the new values of what it writes; the tensors that it writes)."""
         outputs, writes = [self._name(value) for value in exported.returned(values, signature)], []
+        self._refuse_sizes(exported.returned(values, signature))
         places = {n.name: name for n, name in self.names.items() if n.op == "placeholder"}
         places |= {t["path"]: name for name, t in self.tensors.items() if t["path"]}
         for node, path in exported.writes(self.program):
@@ -102,6 +95,16 @@ class Capture:
             outputs.append(new)
             writes.append(old)
         return outputs, writes
+
+    def _refuse_sizes(self, results: list[Any]) -> None:
+        nodes = list(self.program.graph.nodes)
+        kinds = {t["name"]: (t["kind"], t["dtype"]) for t in self.tensors.values()}
+        filled = {
+            n for n, name in self.names.items()
+            if n.op == "placeholder" and kinds[name][0] in ("input", "parameter") and kinds[name][1] in _FILLED
+        }  # fmt: skip
+        for node in results:
+            sizes.refuse_result(node, nodes, filled, self._line(node))
 
     def _copied(self, old: str, new: str, node: Any) -> str:
         """The value of `old` after `old.copy_(new)`, where PyTorch broadcasts or converts."""
@@ -199,12 +202,14 @@ class Capture:
             known = ", ".join(str(d).removeprefix("torch.") for d in self.dtypes)
             raise Bad("element_type", f"{at} a tensor of {value.dtype}; the engine supports {known}.", line)
         try:
-            shape = [int(s) for s in value.shape]
+            shape = sizes.shape_in(self.known, value)
         except Exception:
             name = getattr(getattr(node.target, "_schema", None), "name", "").split("::")[-1]
             raise depends_on_values(name, self._line(node), "forward", resizes=True) from None
         self.tensors[name] = {"name": name, "shape": shape, "dtype": dtype, "kind": kind, "path": path}
-        if strides := self._strides(value):
+        if sizes.varies(value):
+            self.tensors[name]["varies"] = True
+        elif strides := self._strides(value):
             self.tensors[name]["strides"] = strides
         return name
 
@@ -254,7 +259,7 @@ class Capture:
                 return
             line = line or self._line_within(node)
             if getattr(node.target, "__module__", "") == "_operator" or "sym" in getattr(node.target, "__name__", ""):
-                raise depends_on_values("", line, "forward")  # arithmetic on a size that depends on values
+                return  # arithmetic on a size that depends on values, which an operation may ask for
             raise foreign.refuse(foreign.construct(node.target), line, of_device=name == "autocast")
         library, _, op = schema.name.partition("::")
         if library != "aten":
@@ -285,6 +290,7 @@ class Capture:
                 if isinstance(t, torch.Tensor)
             )
             self.names[node] = outputs
+        op, attrs = sizes.spelled(op, attrs, value)
         self.ops.append(
             {"name": node.name, "op": op, "inputs": inputs, "outputs": list(outputs), "attrs": attrs, "line": line,
              "module": _module(node)}
@@ -296,7 +302,7 @@ class Capture:
         """Write torch.broadcast_tensors, which every loss calls, as `expand` of the inputs whose shape it changes."""
         names = []
         for i, (name, result) in enumerate(zip(inputs, results, strict=True)):
-            shape = [int(s) for s in result.shape]
+            shape = sizes.shape_in(self.known, result)
             if shape != self.tensors[name]["shape"]:
                 expand = f"{node.name}_{i}"
                 attrs = {"size": shape, "implicit": False}
@@ -334,7 +340,7 @@ class Capture:
         if op in _ALWAYS_NOTHING:
             return True
         before = self.tensors[inputs[0]]
-        same = before["dtype"] == self.dtypes.get(value.dtype) and before["shape"] == list(value.shape)
+        same = before["dtype"] == self.dtypes.get(value.dtype) and before["shape"] == sizes.shape_in(self.known, value)
         if op in _DROPOUTS:
             return same and (attrs.get("train") is False or attrs.get("p") == 0)
         return same and op in _NOTHING_WHEN_SAME and self._strides(value) == before.get("strides", [])
@@ -360,7 +366,11 @@ class Capture:
             else:
                 continue
             if isinstance(value, torch.fx.Node):
+                if "Generator" in str(argument.type):
+                    raise chance.refuse_generator(schema.name.partition("::")[2], self._line(node))
                 inputs.append(self._name(value))
+            elif (sized := sizes.argument(schema.name, argument.name, value)) is not None:
+                attrs[argument.name] = sized
             elif isinstance(value, (list, tuple)) and any(isinstance(v, torch.fx.Node) for v in value):
                 inputs.extend(self._name(v) for v in value if isinstance(v, torch.fx.Node))
                 lists = sum("List[" in str(a.type) and "Tensor" in str(a.type) for a in schema.arguments)
@@ -368,22 +378,5 @@ class Capture:
                     # Mark which entries are tensors and which are None: x[:, i] reads (None, i).
                     attrs[argument.name] = ["@" if isinstance(v, torch.fx.Node) else None for v in value]
             else:
-                attrs[argument.name] = self._plain(value)
+                attrs[argument.name] = plain(value, self.dtypes)
         return inputs, attrs
-
-    def _plain(self, value: Any) -> Any:
-        """JSON-safe: infinities as "inf" and "-inf", element types by our names, devices and layouts as text."""
-        if value is None or isinstance(value, (bool, str)):
-            return value
-        if isinstance(value, int):
-            return int(value)
-        if isinstance(value, float):
-            return float(value) if math.isfinite(value) else str(value)
-        if isinstance(value, (list, tuple)):
-            return [self._plain(v) for v in value]
-        if value in self.dtypes:
-            return self.dtypes[value]
-        try:
-            return int(value) if float(value) == int(value) else float(value)  # a symbolic number with one value
-        except Exception:
-            return str(value)

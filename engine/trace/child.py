@@ -19,8 +19,8 @@ from engine.sandbox.watch import Blocked, Watch
 from engine.trace import capture, chance, exported, fx, results
 from engine.trace.explain import data_dependent, explain, mixed_product
 from engine.trace.fake import fake_tensors
-from engine.trace.load import Bad, Loaded, line_of, load
-from engine.trace.values import numbers
+from engine.trace.load import Bad, Loaded, in_training, line_of, load
+from engine.trace.values import numbers, sizes
 from engine.trace.values.recipes import Recipes
 from engine.trace.writes import state
 from engine.trace.writes.state import State
@@ -61,9 +61,23 @@ def _trace(source: str, fake: bool) -> dict:
             if not _reads_a_cache(answer):
                 return answer
         except Bad as e:
+            if e.of_size:
+                return _with_sizes_of_values(source, e)
             if e.code in _FINAL:
                 raise
     return _attempt(source, fake=False)
+
+
+def _with_sizes_of_values(source: str, without: Bad) -> dict:
+    """The trace with real tensors, for a module in which only sizes depend on values. Raises `without`, the refusal of
+    the trace with fake tensors, where more does: that one knows the first such line, and a way out."""
+    try:
+        answer = _attempt(source, fake=False)
+    except Bad as e:
+        raise (e if e.code == "varying_result" else without) from None
+    if answer["has"]["by"] != "torch.export":  # torch.fx takes a size for one of every call
+        raise without
+    return answer
 
 
 def _reads_a_cache(answer: dict) -> bool:
@@ -101,6 +115,9 @@ def _attempt(source: str, fake: bool) -> dict:
 
         every = state.every_call(model, start, again)
     graph, by = _graph_of_every_call(model, inputs, fake, every, recipes)
+    if chance.may_change(source):
+        traced = functools.partial(_traced, model, inputs, fake, lambda read: (read.graph(), read.constants()))
+        chance.refuse_change(traced()[0], lambda: traced()[0])
     if mixed := mixed_product(graph):
         raise Bad("module_raised", *mixed)
     if not graph["ops"]:
@@ -117,6 +134,7 @@ def _attempt(source: str, fake: bool) -> dict:
             "fake": fake,
             "by": by,
             "values": _plain_values(inputs),
+            "in_training": in_training(model),
             "torch": torch.__version__,
         },
     }
@@ -200,7 +218,8 @@ def _traced(
 ) -> tuple[Any, str]:
     """What `read` gives for the capture of torch.export or, if that fails and fx works, of torch.fx."""
     try:
-        return read(capture.Capture(_exported(model, inputs), values)), "torch.export"
+        program = _exported(model, inputs)
+        return read(capture.Capture(program, values, sizes.of_one_call(program, inputs))), "torch.export"
     except Bad as e:
         if e.code not in ("not_covered", "cannot_trace") or e.of_device:
             raise

@@ -96,6 +96,7 @@ def depends_on_values(op: str, line: int | None, doing: str, resizes: bool = Fal
         "data_dependent",
         f"{at} {what}; the operations of a program may depend on shapes only. {_way_out(text.strip(), op, resizes)}",
         line,
+        of_size=resizes or op == "equal",  # torch.istft compares its window
     )
 
 
@@ -107,8 +108,17 @@ def _way_out(text: str, op: str, resizes: bool) -> str:
         return "Leave the print out of the module."
     if "pack_padded" in text or "pack_padded" in op or "pack_sequence" in text:
         return "Give the network the padded tensor, without packing it."
+    if re.match(r"(el)?if\b.*(\.any\(|\.numel\(|len\(|\.sum\(\)\s*[>=!])", text):
+        return "Leave the `if` out, where an empty selection changes nothing; else use torch.where for the choice."
     if ".item()" in text and not re.match(r"(el)?if\b|while\b|for\b", text):
         return "Leave .item() out: a tensor of one element computes as a number does."
+    if ".tolist()" in text or op == "bincount" or (resizes and op.startswith("nonzero") and "nonzero" in text):
+        return (
+            "Of experts or groups, go through all of them in a `for` over their number, and choose the rows of each by "
+            "torch.where(chosen == i); rows may be none."
+        )
+    if re.search(r"\b(int|range)\(", text) or re.search(r"\[[^\]]*:[^\]]*\]", text):
+        return "Take the size from a shape, such as x.shape[1], and mask what is beyond."
     if resizes and op in ("indexing with a mask", "where(condition)", "nonzero", "masked_select"):
         return "Compute every row and multiply by the mask, so that rows that were not chosen count as 0."
     return "Use torch.where for the choice, or leave it out of the module."
@@ -183,6 +193,14 @@ def explain(error: BaseException, doing: str) -> Bad:
     if unknown := next((e for e in chain if type(e).__name__ == "UnsupportedOperatorException"), None):
         op = _op_of([unknown]) or first_line(unknown)
         return Bad("not_covered", f"{place} uses {op}, which the tracer does not know; leave it out.", line)
+    if packed := re.search(r"__torch__\.torch\.classes\.([\w.]+).*__obj_flatten__", text[:2000]):
+        reason = (
+            f"{place if line else 'The module'} uses an object of PyTorch's C++ ({packed[1]}), as quantised layers do"
+        )
+        way = (
+            "give the module before it is quantised, or with its int8 weights in buffers and their scales beside them."
+        )
+        return Bad("not_covered", f"{reason}, which the tracer does not follow: {way}", line)
     if "is not supported for tensor subclasses" in text:  # .numpy() and .tolist() of a fake tensor
         return Bad(
             "leaves_torch",
@@ -197,6 +215,9 @@ def explain(error: BaseException, doing: str) -> Bad:
     if isinstance(error, (RuntimeError, ValueError, IndexError)) and _SHAPES.search(text[:2000]):
         return Bad("shape_mismatch", f"{at}: the shapes do not fit: {first_line(error)}.", line)
     kind = type(error).__name__
+    if "same dtype" in text[:2000]:
+        text = f"{first_line(error)}. Convert one side with .to(...)."
+        return Bad("module_raised", f"{at} raised {kind}: {text}", line)
     return Bad("module_raised", f"{at} raised {kind}: {first_line(error)}." if text else f"{at} raised {kind}.", line)
 
 

@@ -49,6 +49,23 @@ def grouped_product_of_any_type() -> Any:
     return library
 
 
+@functools.cache
+def loss_of_any_lengths() -> None:
+    """Let `ctc_loss` have shapes: PyTorch has none, as those of a result that only its gradient reads depend on the
+    lengths of the targets."""
+    import torch
+    from torch._subclasses import fake_impls
+
+    op = torch.ops.aten._ctc_loss.Tensor
+
+    def shape(mode: Any, func: Any, scores: Any, *others: Any, **named: Any) -> Any:
+        steps, batch = scores.shape[0], scores.shape[1:-1]
+        with mode:
+            return scores.new_empty(batch), scores.new_empty((*batch, steps, 1))
+
+    fake_impls.register_op_impl(op)(shape)
+
+
 @contextlib.contextmanager
 def fake_tensors() -> Iterator[None]:
     """Make tensors fake in this context. Modules of fake tensors can be converted (`.half()`, `.to(torch.bfloat16)`).
@@ -62,6 +79,7 @@ def fake_tensors() -> Iterator[None]:
 
     histogram_of_any_type()
     grouped_product_of_any_type()
+    loss_of_any_lengths()
     original, truncated = torch.nn.Module._apply, torch.nn.init._no_grad_trunc_normal_
 
     def _apply(self: Any, fn: Callable[[Any], Any], recurse: bool = True) -> Any:

@@ -34,11 +34,14 @@ _NEWER = (
 
 class Bad(Exception):
     """The pasted text is refused. Becomes engine.devices.SessionRefused in the engine. `of_device`: the text does
-    something that PyTorch does on one device only, so a graph of it would be that of another module elsewhere."""
+    something that PyTorch does on one device only, so a graph of it would be that of another module elsewhere.
+    `of_size`: only the size of a tensor depends on values, or a check of PyTorch's own."""
 
-    def __init__(self, code: str, reason: str, line: int | None = None, of_device: bool = False):
+    def __init__(
+        self, code: str, reason: str, line: int | None = None, of_device: bool = False, of_size: bool = False
+    ):  # fmt: skip
         super().__init__(reason)
-        self.code, self.reason, self.line, self.of_device = code, reason, line, of_device
+        self.code, self.reason, self.line, self.of_device, self.of_size = code, reason, line, of_device, of_size
 
 
 def without_nested_tensors(model: Any) -> None:
@@ -52,6 +55,21 @@ def without_nested_tensors(model: Any) -> None:
     for module in model.modules():
         if isinstance(module, torch.nn.TransformerEncoder):
             module.use_nested_tensor = False
+
+
+def in_training(model: Any) -> str:
+    """The layers of a module that compute something else in training: "nn.Dropout and nn.BatchNorm1d"; "" if none."""
+    import torch
+
+    norms = torch.nn.modules.batchnorm._NormBase
+    names = [
+        f"nn.{type(m).__name__}"
+        for m in model.modules()
+        if (isinstance(m, torch.nn.modules.dropout._DropoutNd) and m.p > 0)
+        or (isinstance(m, norms) and m.track_running_stats)
+    ]
+    *first, last = dict.fromkeys(names) or [""]
+    return f"{', '.join(first)} and {last}" if first else last
 
 
 @dataclass
@@ -121,15 +139,37 @@ class Loaded:
             reason = f"{self.inputs_from} gives a value that contains itself, or that is nested too deeply."
             raise Bad("bad_inputs", reason, line) from None
         if not any(isinstance(v, torch.Tensor) for v in leaves):
-            raise Bad("bad_inputs", f"{self.inputs_from} gives no tensor; it must give the inputs of forward.", line)
-        for i, x in enumerate(leaves):
-            if isinstance(x, torch.Tensor) and 0 in x.shape:
-                shape, axis = list(x.shape), list(x.shape).index(0)
-                reason = f"{self.inputs_from} gives input {i + 1} the shape {shape}: axis {axis} has size 0"
-                raise Bad(
-                    "bad_inputs", f"{reason}, so there is nothing to compute; give every axis a size from 1.", line
-                )
+            how = "it must give the inputs of forward"
+            if any(type(v).__module__ == "numpy" for v in leaves):
+                how = "convert its arrays of numpy with torch.from_numpy(...)"
+            raise Bad("bad_inputs", f"{self.inputs_from} gives no tensor; {how}.", line)
+        self._check_call(args, kwargs, line)
+        for i, x in enumerate(leaves, 1):
+            if isinstance(x, torch.nn.Module) and not isinstance(x, torch.jit.ScriptModule):
+                reason = f"{self.inputs_from} gives a module as input {i} ({type(x).__name__}): build it in __init__"
+                raise Bad("bad_inputs", f"{reason}, and let forward call it.", line)
+        tensors = [(i, x) for i, x in enumerate(leaves, 1) if isinstance(x, torch.Tensor)]
+        if all(0 in x.shape for _, x in tensors):
+            i, shape = tensors[0][0], list(tensors[0][1].shape)
+            reason = f"{self.inputs_from} gives input {i} the shape {shape}: axis {shape.index(0)} has size 0"
+            raise Bad("bad_inputs", f"{reason}, so there is nothing to compute; give every axis a size from 1.", line)
         return leaves
+
+    def _check_call(self, args: tuple, kwargs: dict[str, Any], line: int | None) -> None:
+        """Raise Bad if forward does not take so many inputs, or lacks one without a default."""
+        forward = getattr(self.cls.forward, "own_forward", self.cls.forward)
+        try:
+            signature = inspect.signature(forward)
+        except (TypeError, ValueError):
+            return  # of a function without one
+        try:
+            signature.bind(None, *args, **kwargs)
+        except TypeError as e:
+            names = ", ".join(str(p).partition(":")[0] for p in list(signature.parameters.values())[1:])
+            at, many = line_of(forward), len(args) + len(kwargs)
+            where = f"forward in line {at} takes" if at else "forward takes"
+            gives = f"{self.inputs_from} gives {many} input{'s' * (many != 1)}, and {where} ({names}): {e}"
+            raise Bad("bad_inputs", f"{gives}. Give one input for each argument.", line) from None
 
     def _by_name(self, value: dict, line: int | None) -> tuple[tuple, dict[str, Any]]:
         try:
@@ -203,6 +243,9 @@ def load(source: str) -> Loaded:
     names = module.__dict__
     results.open_dataclasses(names.values())
     cls = _choose(names, torch.nn.Module)
+    if issubclass(cls, torch.jit.ScriptModule):
+        reason = f"{cls.__name__} is a torch.jit.ScriptModule, whose forward is no Python any more: derive it from"
+        raise Bad("no_model", f"{reason} torch.nn.Module, without @torch.jit.script_method.", line_of(cls))
     source_name = next((n for n in ("get_inputs", *EXAMPLES) if n in names), None)
     if source_name is None or (source_name == "get_inputs" and not callable(names[source_name])):
         raise Bad(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -21,6 +22,9 @@ MAX_TENSORS = 8 * MAX_OPS  # an operation of the modules in tests/ makes at most
 MAX_READ = 32 * MAX_OPS  # names that all operations together read; a `cat` may read hundreds. PyTorch may cast each.
 MAX_VALUES = MAX_TENSORS  # in the arguments of an operation: the sizes of a split
 MAX_TEXT, MAX_NESTING = 20_000, 8  # of an argument: an einsum's equation, a list of lists
+_COUNTED = re.compile(
+    r"linear|mm|matmul|mv|dot|einsum|conv|attention|lstm|gru|rnn|pool|norm|upsample|scan|cum|fft|sample"
+)
 TIMEOUT = 30.0
 PATIENCE = 5.0  # CPU seconds at full priority; nearly every module takes less
 PRELOAD = ("torch", "engine.trace.warm")
@@ -28,13 +32,21 @@ PRELOAD = ("torch", "engine.trace.warm")
 
 @dataclass(frozen=True)
 class Traced:
-    """`title`: a short name for the page. `has`: {class, inputs_from, init_inputs, fake, by, values, torch}; `values`:
+    """`title`: a short name for the page. `has`: {class, inputs_from, init_inputs, fake, by, values,
+    in_training, torch}; `values`:
     JSON of the arguments that are no tensors, or ""."""
 
     graph: OpGraph
     title: str
     has: dict[str, Any] = field(default_factory=dict)
     seconds: float = 0.0
+
+    @property
+    def note(self) -> str:
+        """What a person should know of the module as it was traced; "" if nothing."""
+        if layers := self.has.get("in_training"):
+            return f"The module runs in eval mode, in which {layers} compute something else than in training."
+        return ""
 
 
 def trace(
@@ -78,7 +90,7 @@ def trace(
         raise refuse(e) from None
     traced = _read(answer, time.monotonic() - started)
     _check_elements(traced.graph)
-    _check_size(traced.graph, tensor_bytes)
+    _check_size(traced.graph, tensor_bytes, source)
     return traced
 
 
@@ -139,6 +151,7 @@ def _read(answer: dict, seconds: float) -> Traced:
             raise ValueError("inputs or outputs are missing")
         _check_writes(graph)
         has = {str(k)[:40]: v for k, v in ok["has"].items() if isinstance(v, (str, bool))}
+        has["in_training"] = "".join(c for c in str(has.get("in_training", "")) if c.isprintable())[:120]
         title = "".join(c for c in str(ok["title"]) if c.isprintable())[:120]
         return Traced(graph, title, has, seconds)
     except (KeyError, TypeError, ValueError, AttributeError, OverflowError, RecursionError) as e:
@@ -162,6 +175,8 @@ def _check_tensor(t: Tensor) -> None:
         raise ValueError(f"tensor {str(t.name)[:80]} has strides of another shape")
     if t.kind not in ("input", "parameter", "buffer", "constant", "intermediate"):
         raise ValueError(f"tensor {str(t.name)[:80]} has an unknown kind")
+    if t.varies is not False and not (t.varies is True and t.kind == "intermediate"):
+        raise ValueError(f"tensor {str(t.name)[:80]} has a size that varies")
     if not (isinstance(t.name, str) and t.name.isidentifier() and isinstance(t.path, str)):
         raise ValueError("a tensor has no name")
 
@@ -239,11 +254,15 @@ def _check_writes(graph: OpGraph) -> None:
 
 
 def _check_elements(graph: OpGraph) -> None:
-    """Refuse tensors without elements: every rate would be 0 divided by 0."""
-    used = {n for op in graph.ops for n in op.inputs} | {*graph.inputs, *graph.outputs}
+    """Refuse results without elements, and products and the like of none: every rate would be 0 divided by 0."""
+    reads = {n for op in graph.ops if _COUNTED.search(op.op) for n in op.inputs}
+    makes = {n for op in graph.ops if _COUNTED.search(op.op) for n in op.outputs}
     for t in graph.tensors.values():
-        if 0 in t.shape and t.name in used:  # embedding_bag has empty results that only its gradient reads
-            producer = next((op for op in graph.ops if t.name in op.outputs), None)
+        # embedding_bag has empty results that only its gradient reads
+        if 0 in t.shape and (
+            t.name in graph.outputs or t.name in reads or (t.name in makes and graph.readers.get(t.name))
+        ):
+            producer = graph.producer.get(t.name)
             line = producer.line if producer else None
             by = f" ({producer.op})" if producer else ""
             at = f"Line {line}{by} makes a tensor" if line else f"The module's {t.kind} {t.path or t.name} is a tensor"
@@ -252,16 +271,34 @@ def _check_elements(graph: OpGraph) -> None:
             )
 
 
-def _check_size(graph: OpGraph, limit: int) -> None:
+def _check_size(graph: OpGraph, limit: int, source: str = "") -> None:
     external = sum(t.bytes for t in graph.tensors.values() if t.kind != "intermediate")
     largest = max((t.bytes for t in graph.tensors.values() if t.kind == "intermediate"), default=0)
     need = external + largest
     if need > limit:
-        largest = max(graph.tensors.values(), key=lambda t: prod(t.shape) * DTYPE_BYTES[t.dtype])
-        line = next((op.line for op in graph.ops if largest.name in op.outputs), None)
+        top = max(graph.tensors.values(), key=lambda t: prod(t.shape) * DTYPE_BYTES[t.dtype])
+        line = _line_of(top, graph, source)
+        at = f"Line {line}: the" if line else "The"
+        way = {
+            "input": "Give a smaller input, such as fewer rows.",
+            "intermediate": "Make it smaller, for example by fewer rows in the inputs.",
+        }.get(top.kind, "Make it smaller, or optimise one layer of the module by itself.")
+        name = top.path or top.name
         raise SessionRefused(
             "memory_limit",
-            f"The module needs {need / 1e9:.0f} GB for its tensors, the largest being {largest.name} "
-            f"{list(largest.shape)}; the limit is {limit / 1e9:.0f} GB. Make it smaller.",
+            f"{at} module needs {need / 1e9:.1f} GB for its tensors, the largest being {name} {list(top.shape)} of "
+            f"{top.bytes / 1e9:.1f} GB; the limit is {limit / 1e9:.1f} GB. {way}",
             line,
         )
+
+
+def _line_of(tensor: Tensor, graph: OpGraph, source: str) -> int | None:
+    """The line that makes a tensor: an operation's, the last one that sets a module's attribute, or get_inputs()'s."""
+    if tensor.kind == "intermediate":
+        return next((op.line for op in graph.ops if tensor.name in op.outputs), None)
+    name = re.escape(tensor.path.partition(".")[0])
+    pattern = rf"\bself\.{name}\b[^=\n]*=(?!=)|\b(register_\w+|add_module)\(\s*[\"']{name}[\"']"
+    if tensor.kind == "input":
+        pattern = r"^(def get_inputs|inputs\b|example_inputs\b)"
+    lines = [n for n, text in enumerate(source.splitlines(), 1) if re.search(pattern, text)]
+    return lines[-1] if lines else None

@@ -131,6 +131,7 @@ def rounding(cut: Callable[[Any, int], Any], products: dict[str, tuple[int, int,
     import torch
 
     from engine.trace.dispatch import DispatchMode
+    from engine.trace.names import flex
 
     class Round(DispatchMode):
         def __torch_dispatch__(self, func, types, args=(), kwargs=None):
@@ -159,7 +160,7 @@ def rounding(cut: Callable[[Any, int], Any], products: dict[str, tuple[int, int,
     for name, network in networks.items():
         setattr(torch._VF, name, stepwise(network))
     try:
-        with strict(), unfused(), Round():
+        with strict(), unfused(), flex.opened(), Round():
             yield
     finally:
         for name, network in networks.items():
@@ -173,6 +174,7 @@ def accumulating() -> Iterator[None]:
     import torch
 
     from engine.trace.dispatch import DispatchMode
+    from engine.trace.names import flex
 
     halves = [getattr(torch, name) for name in HALF.values()]
 
@@ -186,7 +188,7 @@ def accumulating() -> Iterator[None]:
             wide = [x.float() if isinstance(x, torch.Tensor) else x for x in args]
             return func(*wide, **kwargs).to(*dtypes)
 
-    with Accumulate():
+    with flex.opened(), Accumulate():
         yield
 
 
@@ -197,6 +199,7 @@ def widening() -> Iterator[None]:
     import torch
 
     from engine.trace.dispatch import DispatchMode
+    from engine.trace.names import flex
 
     class Widen(DispatchMode):
         def __torch_dispatch__(self, func, types, args=(), kwargs=None):
@@ -205,5 +208,5 @@ def widening() -> Iterator[None]:
                 kwargs["dtype"] = torch.float64
             return func(*args, **kwargs)
 
-    with Widen():
+    with flex.opened(), Widen():
         yield

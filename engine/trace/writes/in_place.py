@@ -7,6 +7,7 @@ Then every later reader reads the new value. Any other write (to a view, an inpu
 
 from __future__ import annotations
 
+import contextlib
 from typing import Any
 
 # Composed operations that always make a new tensor. Others may give back their input, as dropout does in eval mode.
@@ -85,9 +86,9 @@ def _functional_overload(node: Any) -> Any:
     if not same or len(overload._schema.returns) != 1:
         return None
     args, kwargs = torch.fx.map_arg((node.args, node.kwargs), lambda n: n.meta["val"])
-    with node.meta["val"].fake_mode:
-        result = overload(*args, **kwargs)
     own = node.meta["val"]
+    with getattr(own, "fake_mode", contextlib.nullcontext()):  # what is computed of constants alone is real
+        result = overload(*args, **kwargs)
     return overload if (result.dtype, result.shape) == (own.dtype, own.shape) else None
 
 

@@ -1,6 +1,7 @@
 """Exports of one file: a KernelBench ModelNew and a notebook. PyTorch computes here what a GPU would."""
 
 import json
+import sys
 from dataclasses import replace
 
 import nbformat
@@ -78,3 +79,55 @@ def test_a_title_begins_no_html_in_the_files_of_an_export():
     readme = next(text for name, text in module_package.files(what).items() if name.endswith("/README.md"))
     for text in ("".join(book["cells"][0]["source"]), readme):
         assert "&lt;img src=x onerror=alert(1)&gt; &amp; one" in text and "<img" not in text
+
+
+NET = """import dataclasses
+
+import torch
+from torch import nn
+
+
+@dataclasses.dataclass
+class Batch:
+    x: torch.Tensor
+    y: torch.Tensor = None
+
+
+class Net(nn.Module):
+    def __init__(self, width):
+        super().__init__()
+        self.a = nn.LazyLinear(width)
+
+    def forward(self, batch, *, scale=2.0, mask=None):
+        y = torch.relu(self.a(batch.x)) * scale
+        return {"y": y if mask is None else y * mask, "z": [y * 2]}
+
+
+def get_init_inputs():
+    return {"width": 64}
+
+
+def get_inputs():
+    return {"batch": Batch(torch.randn(32, 64)), "mask": None}
+"""
+
+
+def test_a_notebook_reads_a_module_as_a_session_does(tmp_path, monkeypatch, capsys):
+    """A class of another name, with lazy layers, called with a dataclass by name. Its ModelNew is one, too."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.syspath_prepend(str(tmp_path))
+    book, names = json.loads(notebook.text(command.of_module(NET, title="notebook of a net"))), {}
+    for cell in book["cells"]:
+        text = "".join(cell["source"]).replace('DEVICE = "cuda"', 'DEVICE = "cpu"')
+        if text.startswith("%%writefile"):
+            first, _, text = text.partition("\n")
+            (tmp_path / first.split()[1]).write_text(text)
+        elif cell["cell_type"] == "code" and not text.startswith(("%pip", "def median_ms")):
+            exec(compile(text, "cell", "exec"), names)
+    torch.set_grad_enabled(True)
+    torch.set_float32_matmul_precision("highest")
+    assert type(names["module"].model).__name__ == "Net"
+    assert issubclass(sys.modules["model_new"].ModelNew, sys.modules["model_new"].Net)
+    assert names["error"] < 1e-5 and "against the module in float64" in capsys.readouterr().out
+    for name in ("model_new", "_checks"):
+        sys.modules.pop(name)

@@ -35,7 +35,8 @@ def row(log: list) -> dict:
         return {"outcome": "refused", "reason": end.reason}
     parts = [e for e in log if isinstance(e, events.Covered)]  # none if one program computes all of it
     stays = sorted({u["op"] for e in parts for u in e.uncovered})
-    return {"outcome": "taken", "programs": sum(len(e.regions) for e in parts) or 1, "pytorch": stays}
+    tried = any(isinstance(e, events.TrialProposed) for e in log)
+    return {"outcome": "taken", "programs": sum(len(e.regions) for e in parts) or int(tried), "pytorch": stays}
 
 
 def write(name: str, own: dict) -> None:
@@ -50,7 +51,7 @@ def test_a_module_is_taken_or_refused_for_cause(path):
     if os.environ.get("UPDATE_HELD_OUT"):
         write(path.stem, own)
     assert own == json.loads(RESULTS.read_text())[path.stem]
-    if own["outcome"] == "taken":
+    if own.get("programs"):
         assert_judged_clean(log)
 
 
@@ -71,7 +72,5 @@ def test_every_module_has_a_row_and_only_those_without_a_repeatable_answer_are_r
     rows = json.loads(RESULTS.read_text())
     assert list(rows) == [path.stem for path in MODULES] and len(rows) >= 25
     refused = {name for name, own in rows.items() if own["outcome"] == "refused"}
-    assert refused == {
-        "dropout_at_all_times", "experts_by_their_rows", "packed_sequences", "selected_rows", "stops_by_a_value",
-    }  # fmt: skip
+    assert refused == {"dropout_at_all_times", "packed_sequences", "stops_by_a_value"}
     assert all(rows[name]["reason"].startswith("Line ") for name in refused)

@@ -28,6 +28,23 @@ def test_chance_is_refused_with_the_operation_its_line_and_a_way_out(forward, wo
 
 
 @pytest.mark.parametrize(
+    ("forward", "words"),
+    [
+        (
+            "g = torch.Generator().manual_seed(0); return args[0] + torch.rand(8, 8, generator=g)",
+            "(rand) from a torch.G",
+        ),
+        ("g = torch.Generator(); return args[0][torch.randperm(8, generator=g)]", "(randperm) from a torch.Generator"),
+        ("\n        torch.manual_seed(0)\n        return args[0] + torch.randn(8, 8)", "(randn) after manual_seed"),
+    ],
+)
+def test_numbers_of_a_seed_are_drawn_in_the_constructor(forward, words):
+    bad = refused(forward)
+    assert bad.code == "random" and f"draws random numbers {words}" in bad.reason
+    assert bad.reason.endswith("draw them once in __init__, and register them as a buffer.")
+
+
+@pytest.mark.parametrize(
     "forward",
     [
         "return F.dropout(args[0] * 2, 0.3, training=self.training)",

@@ -54,11 +54,11 @@ def ops(g):
         ("return args[0][: args[1].tolist()]", "reads the value of a tensor (tolist)"),
         ("return torch.arange(args[1]) * args[0].sum()", "reads the value of a tensor (item)"),
         ("return args[0] * torch.equal(args[0], args[0])", "reads the values of a tensor (equal)"),
-        ("return args[0][args[0] > 0]", "indexing with a mask"),
-        ("return torch.where(args[0] > 0)[0]", "where(condition)"),
-        ("return torch.nonzero(args[0])", "nonzero"),
-        ("return torch.unique(args[0])", "unique"),
-        ("return torch.masked_select(args[0], args[0] > 0)", "masked_select"),
+        ("return args[0] * int(args[0][args[0] > 0].sum())", "indexing with a mask"),
+        ("return args[0][: torch.where(args[0] > 0)[0][0]]", "where(condition)"),
+        ("return sum(args[0][i] for i, _ in torch.nonzero(args[0]))", "nonzero"),
+        ("return sum(torch.unique(args[0]))", "unique"),
+        ("return sum(torch.masked_select(args[0], args[0] > 0))", "masked_select"),
         ("return torch.repeat_interleave(args[0], args[0][0].int(), dim=0)", "repeat_interleave"),
     ],
 )
@@ -70,6 +70,21 @@ def test_dependence_on_values_names_the_operation_the_line_and_a_way_out(forward
         and words in bad.reason
         and "may depend on shapes only. " in bad.reason
     )
+
+
+@pytest.mark.parametrize(
+    "result",
+    [
+        "args[0][args[0] > 0]",
+        "torch.where(args[0] > 0)[0]",
+        "torch.nonzero(args[0])",
+        "torch.unique(args[0])",
+        "torch.masked_select(args[0], args[0] > 0)",
+    ],
+)
+def test_a_result_whose_size_depends_on_values_has_its_line_and_a_way_out(result):
+    bad = refused(f"return {result}")
+    assert (bad.code, bad.line) == ("varying_result", 10) and "a result whose size depends on values" in bad.reason
 
 
 @pytest.mark.parametrize(
@@ -192,7 +207,7 @@ def test_a_tensor_without_elements_is_known_where_it_is_made():
 
 
 def test_the_engine_refuses_it_by_operation_and_line():
-    with pytest.raises(SessionRefused, match=r"^Line 10 \(slice\) makes a tensor without elements, \[0, 8\]") as e:
+    with pytest.raises(SessionRefused, match=r"^Line 10 \(mul\) makes a tensor without elements, \[0, 8\]") as e:
         parent._check_elements(graph("return args[0][:0] * 2"))
     assert (e.value.code, e.value.line) == ("empty_tensor", 10)
 

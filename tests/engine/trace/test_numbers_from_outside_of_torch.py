@@ -8,8 +8,12 @@ from engine.devices import SessionRefused
 from engine.trace import trace
 
 SOURCE = """
+import datetime
+import os
 import random
+import secrets
 import threading
+import time
 from concurrent.futures import ThreadPoolExecutor
 import numpy as np
 import torch
@@ -18,7 +22,7 @@ import torch.nn as nn
 class Model(nn.Module):
     def __init__(self):
         super().__init__()
-        self.share = random.random()
+        self.share, self.own = random.random(), np.random.default_rng(0)
         self.net = nn.Linear(8, 8)
 
     def forward(self, x):
@@ -32,7 +36,7 @@ def get_inputs():
 
 @pytest.mark.parametrize("line", ["x = x * random.random()", "x = x[np.random.permutation(4)]"])
 def test_drawing_in_forward_is_named_with_its_line(line):
-    with pytest.raises(SessionRefused, match=r"Line 16.*draws random numbers.*Draw them in get_inputs\(\)"):
+    with pytest.raises(SessionRefused, match=r"Line 20.*draws random numbers.*Draw them in get_inputs\(\)"):
         trace(SOURCE.replace("FORWARD", line), local_user=True)
 
 
@@ -44,8 +48,38 @@ def test_drawing_in_forward_is_named_with_its_line(line):
     ],
 )
 def test_so_are_threads(line):
-    with pytest.raises(SessionRefused, match=r"Line 16.*threads that forward starts.*one after the other"):
+    with pytest.raises(SessionRefused, match=r"Line 20.*threads that forward starts.*one after the other"):
         trace(SOURCE.replace("FORWARD", line), local_user=True)
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "x = x * time.time()",
+        "x = x * (int(time.time()) % 2)",
+        "x = x + torch.tensor(time.perf_counter())",
+        "x = x if datetime.datetime.now().second == 60 else x * datetime.date.today().weekday()",
+        "x = x * secrets.randbelow(2**40)",
+        'x = x * int.from_bytes(os.urandom(6), "big")',
+        "x = x * float(self.own.random())",
+    ],
+)
+def test_a_result_that_depends_on_a_clock_or_a_generator_of_its_own_is_refused(line):
+    with pytest.raises(SessionRefused, match=r"Line 20.*computes with the time.*as another input\.") as refusal:
+        trace(SOURCE.replace("FORWARD", line), local_user=True)
+    assert refusal.value.code == "random" and refusal.value.line == 20
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "print(time.time(), datetime.datetime.now())",
+        "self.seen = time.perf_counter()",
+        "x = x * float(np.random.default_rng(0).random())",
+    ],
+)
+def test_a_time_that_no_result_depends_on_is_fine_and_so_is_a_fresh_generator_with_a_seed(line):
+    assert trace(SOURCE.replace("FORWARD", line), local_user=True).graph.ops[-1].op == "linear"
 
 
 def test_drawing_before_forward_is_fine():
@@ -54,5 +88,5 @@ def test_drawing_before_forward_is_fine():
 
 def test_a_gradient_is_told_what_forward_runs_without():
     line = "torch.autograd.grad(self.net(x).sum(), x)"
-    with pytest.raises(SessionRefused, match=r"Line 16.*asks for a gradient.*with torch\.enable_grad\(\)"):
+    with pytest.raises(SessionRefused, match=r"Line 20.*asks for a gradient.*with torch\.enable_grad\(\)"):
         trace(SOURCE.replace("FORWARD", line), local_user=True)

@@ -29,9 +29,11 @@ WAYS = {
     "assert not torch.isnan(y).any()": "Leave the check out",
     "print(y.mean().item())": "Leave the print out",
     "y = y * y.mean().item()": r"Leave .item.. out",
-    "y = y[y.sum(-1) > 0]": "multiply by the mask",
-    "rows, _ = torch.where(y[:, 0] > 0)": "multiply by the mask",
-    "y = nn.utils.rnn.pack_padded_sequence(y, lengths, batch_first=True)": "without packing it",
+    "y = y[: int(lengths.max())]": "Take the size from a shape",
+    "for i in torch.nonzero(y[:, 0, 0] > 0): y = y * y[i]": "choose the rows of each by torch.where",
+    "y = torch.cat(y.split(torch.bincount(lengths).tolist()))": "choose the rows of each by torch.where",
+    "if (lengths > 2).any(): y = y * 2": "Leave the `if` out, where an empty selection changes nothing",
+    "y = self.rnn(nn.utils.rnn.pack_padded_sequence(y, lengths, True))[1][0]": "without packing it",
     "y = y * 2 if y.sum() > 0 else y": "Use torch.where for the choice",
 }
 

@@ -26,14 +26,7 @@ from engine.devices import SessionRefused
 from engine.devices.parts import subgraph
 from engine.evaluate.candidate.allowed_aten import ALLOWED
 from engine.strategies.planner.lowering.drafts import Attention, Rearrangement, stage_of
-from engine.strategies.planner.lowering.lower import (
-    IDENTITIES,
-    NOTHING_MADE,
-    Lowered,
-    has_rule,
-    lower,
-    without_rule,
-)
+from engine.strategies.planner.lowering.lower import IDENTITIES, NOTHING_MADE, Lowered, lower
 from engine.strategies.planner.lowering.rules.attention import SDPA, attended
 from engine.strategies.planner.lowering.rules.composites import COMPOSITES
 from engine.strategies.planner.lowering.rules.nonproduct import CONVOLUTIONS, NORMALIZATIONS, POOLS, REDUCTIONS
@@ -41,6 +34,7 @@ from engine.strategies.planner.lowering.rules.products import PRODUCTS
 from engine.strategies.planner.lowering.rules.recurrent import NETWORKS, layers, refusals
 from engine.strategies.planner.lowering.rules.views import SWAPS, VIEWS, still
 from engine.strategies.planner.refusals import refuse
+from engine.strategies.planner.regions.suitable import of_one_size, unsuitable
 from sol.graph import SLICES, Op, OpGraph
 
 _CUTS = (*SLICES, "select")  # PyTorch makes them without moving anything
@@ -131,7 +125,7 @@ def partition(graph: OpGraph, accept: Accept = lambda lowered: None, title: str 
     beside regions (engine.evaluate.candidate.allowed_aten)."""
     whole, views = None, {}
     try:
-        lowered = lower(graph, title)
+        lowered = lower(of_one_size(graph), title)
         if accept(lowered) is None:
             whole, views = Partition(graph, (Region(1, graph, lowered),)), _copied_views(graph, lowered)
             if not views:
@@ -244,8 +238,7 @@ class _Search:
     def _without_rules(self) -> None:
         """Leave out at once what no region can hold, not one operation an attempt."""
         for op in self.graph.live:
-            if op.name not in self.outside and not has_rule(op, self.graph):
-                e = without_rule(op)
+            if op.name not in self.outside and (e := unsuitable(op, self.graph)) is not None:
                 self.first = self.first or e
                 self.outside[op.name] = (e.reason, e.why)
 

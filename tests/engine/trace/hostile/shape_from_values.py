@@ -1,4 +1,4 @@
-# expect: data_dependent
+# expect: varying_result
 # says: 
 import torch
 import torch.nn as nn

@@ -1,5 +1,5 @@
-# expect: module_raised
-# says: missing 1 required positional argument
+# expect: bad_inputs
+# says: missing a required argument: 'y'. Give one input for each argument.
 import torch
 import torch.nn as nn
 
