@@ -10,6 +10,7 @@ from dsl.lower.cpp.generated.space import Space, decode, grid_of, power_of_two_a
 from dsl.lower.cpp.generated.values import Value
 
 THREADS = 256
+ROW_BYTES = 8  # of the narrowest tensor: an access of so many is wide enough to stay within its row
 ONCE = 64 << 20  # bytes; a larger tensor is read past the caches, because it does not fit in L2
 
 
@@ -152,8 +153,10 @@ def _stream(
     flat = space.with_only({a.pointer for a in main}).merged()
     even = not ends and chosen is None and len(flat.sizes) == 1
     even = even and all(a.strides == (1,) and a.first % most == 0 for a in flat.accesses)
-    if even and (rank == 1 or width < most):
-        # Source and result are contiguous, so vectors may cross the rows of other tensors.
+    short = width * min(a.size for a in main) < ROW_BYTES
+    if even and (rank == 1 or (width < most and short)):
+        # Source and result are contiguous, so vectors may cross the rows of other tensors, which each element then
+        # finds by itself: some fifty instructions where a norm reads seven of them.
         width = min(most, power_of_two_above(max(1, total // 2)))
         each, tail = rank > 1, total % width
     reads = []
