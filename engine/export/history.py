@@ -176,7 +176,7 @@ def best(view: View) -> int:
     if programs:
         return max(programs, key=lambda t: (t.judged.speedup, -t.number)).number
     if any(view.trials[n].form == "kernel" for n in view.best.values()):
-        raise ExportError("the best of this session is a raw kernel, which is its own file; name a trial with a program")
+        raise ExportError("the best of this session is a raw kernel, a file of its own; name a trial with a program")
     if any(t.judged is not None for t in view.trials.values()):
         raise ExportError("no program of this session is better than PyTorch; name the trial that you want to export")
     raise ExportError("no trial of this session came to its end; name one that has code")
