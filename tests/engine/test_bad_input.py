@@ -56,6 +56,9 @@ INPUTS = {
     "a mask": text("return F.relu(self.l(x)).masked_fill(y, 0.0)", f"[{X}, {X} > 0.5]", "x, y"),
     "doubles beside floats": text("return self.l(x) + y", f"[{X}, {X}.double()]", "x, y"),
     "floats for a layer of bfloat16": text("return self.l(x.to(torch.bfloat16)).float()", init="self.l.bfloat16()"),
+    "a layer of doubles beside one of floats": text(
+        "return F.relu(self.l(x)), self.k(y)", f"[{X}, {X}.double()]", "x, y", "self.k = nn.Linear(64, 64).double()"
+    ),
     "a parameter": text(inputs=f"[nn.Parameter({X})]"),
     "numbers": text("return F.relu(self.l(x)) * y + z", f"[{X}, 0.5, 3]", "x, y, z"),
 }  # fmt: skip
