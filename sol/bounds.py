@@ -135,8 +135,9 @@ def of_cost(c: Cost, hw: Hardware, cls: str) -> Bound:
 
 def native_class(graph: OpGraph) -> str:
     """The class of the module as written: that of the widest floating type that a product or convolution reads (a
-    float32 bias beside f16 operands does not make it f32), or of all tensors where there is no product. A module whose
-    products read only i8 has class i8; any other module of integers has class f32, whose pipes do that work."""
+    float32 bias beside f16 operands does not make it f32), or of all tensors where there is no product. f64 counts
+    if no product reads another type. A module whose products read only i8 has class i8; any other module of integers
+    has class f32, whose pipes do that work."""
     read = set()
     for op in graph.ops:
         if costs_of(graph)[op.name].kind in ("matrix", "conv"):
@@ -144,6 +145,8 @@ def native_class(graph: OpGraph) -> str:
             read |= set(op.inputs[first : first + 2])
     operands = {graph.tensors[n].dtype for n in read}
     present = operands or {t.dtype for t in graph.tensors.values()}
+    if operands & {"f32", "f16", "bf16"}:
+        present = operands - {"f64"}  # such a product stays PyTorch, and no class changes it
     for dtype in _WIDEST_FIRST:
         if dtype in present:
             return CLASS_OF_DTYPE[dtype]

@@ -44,7 +44,7 @@ from engine.strategies.planner.search.structures import Structure, opened, struc
 from engine.strategies.state import State
 from engine.words import class_name
 from sol import algebra
-from sol.bounds import legal_classes, t_sol
+from sol.bounds import legal_classes, native_class, t_sol
 from sol.cost.liveness import liveness
 from sol.graph import OpGraph
 from sol.hardware import Hardware
@@ -254,7 +254,7 @@ class _Lowering:
         parts = [
             Part(cls, tuple(structures), _bindings(region.lowered), region.graph, None if cut.whole else region)
             for region in cut.regions
-            for cls in region.lowered.classes(self.classes)
+            for cls in self._of(region.lowered)
             if (structures := self._structures(region.lowered, cls)[0])
         ]
         order = list(dict.fromkeys(part.cls for part in parts))
@@ -269,9 +269,20 @@ class _Lowering:
         p.regions = coverage.covered(cut, self.hardware, order)
         p.covered = coverage.event(cut, p.regions, self.hardware, order[0])
 
+    def _of(self, lowered: Lowered) -> list[str]:
+        """The classes of a region's programs that the module may have: its products may read another type than the
+        region does, such as a cast input, and are then in their own."""
+        graph, own = self.problem.graph, lowered.classes(self.classes)
+        legal = legal_classes(graph, self.hardware)
+        native = [cls for cls in NATIVE.values() if own and cls in legal and cls == native_class(graph)]
+        return [cls for cls in own if cls in legal] or native
+
     def _rejected(self, lowered: Lowered) -> str | None:
         """Why no back end takes a region in any class, or None."""
-        classes = lowered.classes(self.classes)
+        classes = self._of(lowered)
+        if not classes and (mixed := lowered.classes(self.classes)):
+            native = class_name(native_class(self.problem.graph))
+            return f"it would be a program in {' or '.join(mixed)}, and the module's products are of {native}"
         if not classes and lowered.dtype not in NATIVE:  # part of a module that continues in another type
             return f"it computes in {class_name(lowered.dtype)}, and programs in {FLOATS}"
         if not classes:
@@ -316,7 +327,7 @@ class _Lowering:
         offer, bindings = Algebraic(rewritten.words, limits), _bindings(lowered)
         return [
             Part(cls, tuple(structures), bindings, rewritten.graph, algebraic=offer)
-            for cls in lowered.classes(self.classes)
+            for cls in self._of(lowered)
             if (structures := self._structures(lowered, cls)[0])
         ]
 

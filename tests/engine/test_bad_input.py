@@ -55,6 +55,10 @@ INPUTS = {
                       init="self.e = nn.Embedding(99, 64)"),
     "a mask": text("return F.relu(self.l(x)).masked_fill(y, 0.0)", f"[{X}, {X} > 0.5]", "x, y"),
     "doubles beside floats": text("return self.l(x) + y", f"[{X}, {X}.double()]", "x, y"),
+    "floats for a layer of bfloat16": text("return self.l(x.to(torch.bfloat16)).float()", init="self.l.bfloat16()"),
+    "a layer of doubles beside one of floats": text(
+        "return F.relu(self.l(x)), self.k(y)", f"[{X}, {X}.double()]", "x, y", "self.k = nn.Linear(64, 64).double()"
+    ),
     "a parameter": text(inputs=f"[nn.Parameter({X})]"),
     "numbers": text("return F.relu(self.l(x)) * y + z", f"[{X}, 0.5, 3]", "x, y, z"),
 }  # fmt: skip
@@ -94,6 +98,12 @@ def test_results_of_any_structure_are_planned_verified_and_judged(name):
 def test_a_module_of_integers_stays_pytorch_in_the_class_that_it_has():
     log = session(text("return x * 2 + 1", "[torch.randint(0, 9, (32, 64))]"))
     assert log[-1].state == "done" and "computes in i64" in log[-1].reason and "PyTorch stays" in log[-1].reason
+
+
+def test_a_product_of_bytes_between_operations_on_floats_stays_pytorch_with_them():
+    forward = "s = x.abs().amax(-1, keepdim=True) / 127\nq = (x / s).round().to(torch.int8)"
+    log = session(text(f"{forward}\nreturn torch._int_mm(q, q.T).float() * s"))
+    assert log[-1].state == "done" and "PyTorch stays" in log[-1].reason
 
 
 REFUSED = {
