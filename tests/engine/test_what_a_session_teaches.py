@@ -131,7 +131,7 @@ def test_a_session_that_its_owner_stops_teaches_what_it_measured():
 
 
 def test_a_benchmarks_session_neither_teaches_nor_is_taught(monkeypatch):
-    monkeypatch.setattr("engine.session.runner._Session._graph", lambda self: (FIRST, "Model"))
+    monkeypatch.setattr("engine.session.runner._Session._graph", lambda self: (FIRST, "Model", ""))
     device = Measuring()
     window = pace.play([("linear", "module", "module")], device, 60.0, trials=2)
     assert len(window.judged) == 2 and lines() == []

@@ -32,7 +32,7 @@ class Bench(CountingDevice):
 
 @pytest.fixture(autouse=True)
 def nothing_is_traced(monkeypatch):
-    monkeypatch.setattr("engine.session.runner._Session._graph", lambda self: (GRAPH, "Model"))
+    monkeypatch.setattr("engine.session.runner._Session._graph", lambda self: (GRAPH, "Model", ""))
     monkeypatch.setattr("engine.trace.warm", lambda **k: None)
     monkeypatch.setattr(memory, "committed", lambda *a: memory.Memory())
 

@@ -51,7 +51,7 @@ class Suite(CountingDevice):
 @pytest.fixture(autouse=True)
 def traced_once(monkeypatch):
     def graph(self):
-        return once(self.spec.source, local_user=True).graph, "Model"
+        return once(self.spec.source, local_user=True).graph, "Model", ""
 
     monkeypatch.setattr("engine.session.runner._Session._graph", graph)
 

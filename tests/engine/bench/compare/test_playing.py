@@ -26,7 +26,7 @@ def nothing_is_traced_or_drawn(monkeypatch):
     """The rehearsal draws from the planner's candidates of the graph."""
     from engine.llm.rehearse import pool
 
-    monkeypatch.setattr("engine.session.runner._Session._graph", lambda self: (GRAPH, "Model"))
+    monkeypatch.setattr("engine.session.runner._Session._graph", lambda self: (GRAPH, "Model", ""))
     monkeypatch.setattr(pool, "_graph", lambda source, kind: GRAPH)
     monkeypatch.setenv("UCUTLASS_COMPILERS", "none")
 
