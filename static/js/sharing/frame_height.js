@@ -1,5 +1,5 @@
 // The height of an embedded pane's frame, so that nothing scrolls inside it where it is 640 px wide.
-import { h } from "../page.js";
+import { boot, h } from "../page.js";
 import { shown } from "../session/reduce.js";
 import { content, stateOf } from "../session/trials/row.js";
 
@@ -22,7 +22,8 @@ function rowsOf(view) {
   document.body.append(list);
   const height = list.offsetHeight;
   list.remove();
-  const coming = view.end ? 0 : Math.max(0, (view.budget.trials ?? 0) - all.length);
+  const budget = view.budget.trials ?? boot.session?.spec?.trials ?? 0; // before the log is here the page has it
+  const coming = view.end ? 0 : Math.max(0, budget - all.length);
   return height + (all.length - rows.length + coming) * COMING;
 }
 
