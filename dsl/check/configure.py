@@ -16,6 +16,7 @@ from dsl.fixes import (
     help_of,
     leave_clause,
     or_else,
+    transform_first,
     write_clause,
 )
 from dsl.ir import Attention, Collective, Config, Conv, DType, Program, Recurrent, Scheduler, Span, Stage, TensorType
@@ -154,6 +155,9 @@ def check_config(arch: Arch | None, stage: Collective, types: dict[str, TensorTy
     beside = _beside(broken, backend)
     ways_out = helps(p, c, choices, broken[backend], beside)
     for o, help in zip(broken[backend], ways_out, strict=True):
+        if p.casts and o.clause in ("backend", "compute"):  # where it is cast before, every back end takes it
+            before = transform_first(stage.operands[1].name, ("to", stored.value))
+            help = or_else(help, before) if o.clause == "backend" and c.backend else before
         elsewhere = () if o in beside else tuple(f"`{b}`: {x.message}" for b in choices if b != backend for x in beside)
         error(o.code, o.message, _place(stage, o), help, o.notes + elsewhere)
     if not any(not v for v in broken.values()) or possible(p, c):

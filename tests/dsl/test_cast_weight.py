@@ -5,6 +5,7 @@ import torch
 
 from dsl.check.program import check
 from dsl.compile import compile as generate
+from dsl.editor.repair import repairs
 from dsl.ir import DType
 from dsl.printer import to_text
 from dsl.resolve import resolve
@@ -45,6 +46,29 @@ def test_cute_casts_the_weight_and_cpp_is_not_asked(x):
     source = generate(p, 132).sources
     assert set(source) == {"cute"}
     assert f"transform_a=CastWeight(cutlass.{ {'f16': 'Float16', 'bf16': 'BFloat16'}[x] })" in source["cute"].text
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "help"),
+    [
+        ("arch sm_90a", "arch sm_100a", "w_ = transform(w) { to f16 } first"),
+        ("compute f16", "compute f16 also s = row_sum(acc)", "w_ = transform(w) { to f16 } first"),
+        (
+            "compute f16",
+            "compute f16 backend cpp",
+            "leave the backend clause out, or w_ = transform(w) { to f16 } first",
+        ),
+    ],
+)
+def test_where_nothing_casts_the_weight_the_help_casts_it_before(old, new, help):
+    source = text().replace("{\n", "{\n  arch sm_90a\n", 1).replace(old, new)
+    if "also" in new:
+        source = source.replace("-> f32[1024, 8192]", "-> (f32[1024, 8192], f32[1024])").replace(
+            "return y", "return y, s"
+        )
+    errors = check(source).diagnostics
+    assert [e.help for e in errors] == [help]
+    assert repairs(source, errors)[0] is not None  # it names an edit only where the edited text passes
 
 
 def test_the_kernel_has_the_tile_and_the_cluster_of_the_transposed_result():

@@ -52,16 +52,15 @@ def objections(p: Problem, c: Config, backend: str) -> list[Objection]:
 
 def _elsewhere(p: Problem, backend: str) -> Iterator[Objection]:
     use = p.epilogue
-    cast = "transform the second operand first"
     if p.arch.name != "sm_90a":
         message = f"{p.arch.name} casts no operand as it reads it; sm_90a does"
-        yield Objection("E202", "compute", message, (cast,))
+        yield Objection("E202", "compute", message)
     if backend != "cute":
         message = f"`{backend}` multiplies two operands of one type; `cute` casts an f32 weight as it reads it"
-        yield Objection("E212", "backend", message, (cast,))
+        yield Objection("E212", "backend", message)
     elif use.reductions or use.pairs or use.indexed or len(use.stored_bits) > 1:
         message = "beside a weight that is cast as it is read, `cute` stores one whole result, element by element"
-        yield Objection("E212", "backend", message, (cast,))
+        yield Objection("E212", "backend", message)
 
 
 def _tile(p: Problem, tile: tuple[int, int, int]) -> Iterator[Objection]:

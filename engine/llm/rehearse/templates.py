@@ -194,7 +194,7 @@ def _of_stage(program: Program, stage: Collective, drawn: Drawn) -> dict[str, An
     if c.cluster is not None:
         values |= {"cluster_m": _near([1, 2], c.cluster[0]), "cluster_n": _near([1, 2], c.cluster[1])}
     if c.schedule is not None:
-        values["schedule"] = list(dict.fromkeys([c.schedule, *legal.SCHEDULES]))
+        values["schedule"] = list(dict.fromkeys([c.schedule, *filter(None, legal.schedules(problem))]))
     if c.stages is not None:
         values["stages"] = _near([2, 3, 4, 6], c.stages)
     if c.swizzle is not None:
@@ -206,10 +206,12 @@ def _of_stage(program: Program, stage: Collective, drawn: Drawn) -> dict[str, An
     )
     template["why"] = drawn.why[:600]
     bytes_ = 2 if drawn.cls in HALVES else 1 if drawn.cls == "fp8" else 4
-    shared = f"{'stages' if 'stages' in values else 2} * (tile_m + tile_n) * tile_k * {bytes_} + 8192"
+    size = f"(tile_m * {bytes_} + tile_n * 4) * tile_k" if problem.casts else f"(tile_m + tile_n) * tile_k * {bytes_}"
+    shared = f"{'stages' if 'stages' in values else 2} * {size} + 8192"
+    grouped = c.schedule and not problem.casts  # else each tile of the language fits the registers
     limits = [
-        (ACCUMULATORS, "registers", "accumulators of a thread") if c.schedule else None,
-        (SCHEDULES, "language", "warp groups share a tile, or each has its own") if c.schedule else None,
+        (ACCUMULATORS, "registers", "accumulators of a thread") if grouped else None,
+        (SCHEDULES, "language", "warp groups share a tile, or each has its own") if grouped else None,
         (f"{shared} <= shared_block", "shared_memory", "operands of every stage, and the epilogue"),
         (f"cluster_m * cluster_n <= {4 if _backend(program) == 'cute' else 8}", "language", "blocks of a cluster")
         if c.cluster else None,

@@ -201,7 +201,8 @@ export class Turns {
     if (key === this.key) return;
     this.key = key;
     const names = [...new Set(turns.map((t) => t.answer?.model || t.model).filter(Boolean))].join(", ");
-    const about = { rehearsed: names === "rehearsed", changeOf: (n) => view.trials.get(n)?.change ?? "" };
+    const ofTrial = (key) => (n) => view.trials.get(n)?.[key] ?? "";
+    const about = { rehearsed: names === "rehearsed", changeOf: ofTrial("change"), classOf: ofTrial("cls") };
     const own = drawStrategy(view.strategy, shown, this.choose, Boolean(view.end), about);
     const hasOwn = shown.length > 0 && own !== ""; // a preset may show its parts without a turn
     this.node.hidden = !turns.length && !hasOwn && !this.node.matches(".writes");

@@ -1,6 +1,6 @@
 // One evolving kernel (engine/strategies/cutegen): its workload, the ladder of depths, debugging, and the late profile.
 import { h } from "../../page.js";
-import { digits, time, times } from "../../format.js";
+import { className, digits, time, times } from "../../format.js";
 
 const STUDY = "https://arxiv.org/abs/2604.01489";
 const STATES = {
@@ -63,10 +63,10 @@ function standing(rungs, choose, ended) {
   ];
 }
 
-/** What came of a depth: the time of its kernel, or why it has none. */
-function result(f) {
+/** What came of a depth: the time of its kernel, or why it has none. `cls`: the class to name, or "". */
+function result(f, cls) {
   if (number(f.ms) === null) return words(f.words);
-  const faster = number(f.speedup) === null ? "" : `, ${times(f.speedup)} PyTorch`;
+  const faster = number(f.speedup) === null ? "" : `, ${times(f.speedup)} PyTorch${cls && ` in ${className(cls)}`}`;
   return `${time(f.ms)} ${words(f.kind)}${faster}`;
 }
 
@@ -77,11 +77,12 @@ function fasterThan(f, before, choose) {
   return h("span", { class: "faint" }, "slower than the best, ", trial(before.best, choose), ` ${time(best)}`);
 }
 
-function rows(rungs, choose, changeOf) {
+function rows(rungs, choose, changeOf, classOf) {
+  const several = new Set(rungs.map((f) => classOf(number(f.trial))).filter(Boolean)).size > 1;
   return rungs.map((f, i) => {
     const trials = list(f.trials).map((n, i) => [i ? ", " : "", trial(n, choose)]);
     const state = STATES[f.state] ?? words(f.state);
-    const outcome = [state, result(f)].filter(Boolean).join(": ");
+    const outcome = [state, result(f, several ? classOf(number(f.trial)) : "")].filter(Boolean).join(": ");
     return h("tr", { class: ["passed", "given", "started"].includes(f.state) ? null : "rejected" },
       cell(String(f.depth), "num"),
       cell([h("b", {}, words(f.item)), h("span", { class: "faint" }, ` ${words(f.what)}`)], "wide"),
@@ -158,7 +159,7 @@ const REHEARSED = "Rules play the model here. They draw each candidate from the 
   + "strategy, so the edit that a depth got can differ from the optimisation that it asked for.";
 
 /** `shown`: [{topic, facts}] so far, in order; `choose(n)` selects a trial; `about`: as in index.js. */
-export function draw(shown, choose, ended, { rehearsed = false, changeOf = () => "" } = {}) {
+export function draw(shown, choose, ended, { rehearsed = false, changeOf = () => "", classOf = () => "" } = {}) {
   const work = shown.find((s) => s.topic === "workload")?.facts;
   if (!work) {
     return h("p", { class: "evolving-empty" }, ended
@@ -174,7 +175,7 @@ export function draw(shown, choose, ended, { rehearsed = false, changeOf = () =>
     h("h4", {}, `Depths (${Math.max(0, ...rungs.map((f) => f.depth))} of ${work.depths})`),
     rehearsed ? h("p", { class: "faint" }, REHEARSED) : "",
     table(["Depth", "Optimisation asked for", "Starts from", "Trials", "What the candidate says it is", "Outcome"],
-      rows(rungs, choose, changeOf)),
+      rows(rungs, choose, changeOf, classOf)),
     h("h4", {}, "Profile"), profile(shown, work, rungs, choose, ended),
     h("h4", {}, "Debugging"), debugging(shown, work, rungs, choose),
     h("p", { class: "faint" }, h("a", { href: STUDY, rel: "noreferrer" }, "CuTeGen (arXiv 2604.01489)"), ". ", HOW));

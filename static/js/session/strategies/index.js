@@ -17,7 +17,7 @@ export async function ready(strategy) {
 
 /** The strategy's own part of the page, or "" if it has none. `shown`: [{topic, facts}] so far, in order; `choose(n)`
  * selects a trial; `ended`: whether the session has ended, so that nothing follows what is shown; `about`: {rehearsed:
- * rules played the model, changeOf(n): what trial n says that it changes}. */
+ * rules played the model, changeOf(n): what trial n says that it changes, classOf(n): its class}. */
 export function draw(strategy, shown, choose, ended, about) {
   if (!Object.hasOwn(MODULES, strategy)) return "";
   if (loaded.has(strategy)) return loaded.get(strategy)(shown, choose, ended, about);

@@ -201,6 +201,17 @@ def test_a_cute_products_stages_are_left_to_the_compiler_and_a_cpp_products_are_
     assert sum("cute" in c.sources for c in compiled) > len(compiled) / 2
 
 
+def test_of_a_product_that_casts_its_weight_nearly_every_instance_passes():
+    (drawn, *_) = pool(PROGRAM, "program", ("f16",), H200.title)
+    text = (
+        "program p(x: f16[512, 1024], w: f32[1024, 1024]) -> f16[512, 1024] {\n  y = gemm(x, w.T) { tile 64x64x64 }\n"
+    )
+    template = templates.program_template(replace(drawn, text=text + "  return y\n}"), H200.title)
+    space = Space(ProgramTemplate.model_validate(template), H200)
+    passes = [check(space.text(c)).ok for c in space.allowed]
+    assert len(passes) > 100 and sum(passes) > 0.9 * len(passes)
+
+
 def test_without_a_product_the_launch_is_the_parameter():
     text = "program p(x: f16[64, 64]) -> f16[64, 64] {\n  y = map(x) { epilogue relu(acc) }\n  return y\n}\n"
     (drawn, *_) = pool(text, "program", ("f16",), H200.title)
