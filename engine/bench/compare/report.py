@@ -11,6 +11,8 @@ from typing import Any
 from engine import atomic_write
 from engine.bench.compare import charts, filters, metrics
 from engine.bench.compare.metrics import Row, groups
+from engine.strategies import registry
+from engine.words import count
 from sol.figures.svg import svg
 
 
@@ -87,9 +89,11 @@ def _intro(about: dict[str, Any], rows: Sequence[Row]) -> str:
     asked = {"each": f"each with its own budget of {budget}", "in_turn": f"{shared} in turn",
              "sol": f"{shared} by the expected saving (sol.schedule)"}  # fmt: skip
     words = [
-        f"{len(rows)} sessions on {len(r['problems'])} problems in {r['class']} on {r['device']}, {about['date']}; "
-        f"{asked[r['order']]}."
+        f"{len(rows)} sessions on {count(len(r['problems']), 'problem')} in {r['class']} on {r['device']}, "
+        f"{about['date']}; {asked[r['order']]}."
     ]
+    if forms := _forms(about):
+        words.append(forms)
     since = "the last trial was" if r["window"] == 1 else f"the last {r['window']} trials were"
     rules = [f"it is within {r['eps']:.0%} of the limit"] * bool(r["eps"]) + [f"{since} no better"] * bool(r["window"])
     if rules:
@@ -117,6 +121,25 @@ def _intro(about: dict[str, Any], rows: Sequence[Row]) -> str:
     if about.get("seconds"):
         words.append(f"It took {about['seconds'] / 60:.1f} minutes on {about['cores']} cores.")
     return " ".join(words)
+
+
+def _forms(about: dict[str, Any]) -> str:
+    """Which arms write raw kernels and which programs; "" where all write programs. Such times compare forms too."""
+    written: dict[str, list[str]] = {}
+    for arm in about["request"]["arms"]:
+        strategy = registry.available()[arm["strategy"]]
+        form = (
+            arm["options"].get("form") or strategy.Options.model_fields["form"].default if strategy.asks else "program"
+        )
+        if form == "auto":
+            form = "kernel" if about["kind"] == "measured" else "program"
+        written.setdefault(form, []).append(arm["name"])
+    kernels, programs = ", ".join(written.get("kernel", ())), ", ".join(written.get("program", ()))
+    if not kernels:
+        return ""
+    if not programs:
+        return "Every arm writes raw kernels."
+    return f"{kernels} writes raw kernels, and {programs} programs of the language: these times compare forms too."
 
 
 def _table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:

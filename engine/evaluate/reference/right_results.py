@@ -167,6 +167,9 @@ class RightResults:
 
     def _widen(self) -> Any:
         model = self.module.build().double()
+        for part in model.modules():
+            if isinstance(part, self.torch.nn.RMSNorm) and part.eps is None:  # else it would be float64's
+                part.eps = self.torch.finfo(self.torch.float32).eps
         if self.graph.settled:
             settle(model, self.module.inputs, self.torch.float64)
         for t in self.graph.tensors.values():

@@ -107,3 +107,16 @@ def test_a_statistic_with_another_reader_is_computed_for_it():
     assert [type(s).__name__ for s in pipeline.stages] in (["Reduce", "Normalize"], ["Normalize", "Reduce"])
     torch.testing.assert_close(y, both(x)[0])
     torch.testing.assert_close(size.reshape(16, 1), both(x)[1])
+
+
+def test_an_rms_norm_without_an_eps_has_that_of_its_f32_input():
+    graph = traced(lambda x: torch.nn.functional.rms_norm(x, (64,)), torch.randn(8, 64))
+    lowered = lower(graph)
+    (norm,) = [d for d in lowered.stages if getattr(d, "op", "") == "rmsnorm"]
+    assert norm.eps == torch.finfo(torch.float32).eps
+
+
+def test_of_a_half_input_it_depends_on_pytorch_and_is_left_to_it():
+    graph = traced(lambda x: torch.nn.functional.rms_norm(x, (64,)), torch.randn(8, 64).half())
+    with pytest.raises(Exception, match="eps of f16"):
+        lower(graph)

@@ -115,3 +115,11 @@ def test_a_stop_rule_stands_beside_the_budget(about, rules, words):
 
     assert words in text(**rules)
     assert "ends early" not in text(eps=0.0, window=0)
+
+
+@pytest.mark.parametrize(("kind", "said"), [("measured", True), ("predicted", False)])
+def test_arms_of_another_form_are_named(about, kind, said):
+    request = Request((Arm("cutegen", "cutegen"), Arm("flat", "flat")), ("low_rank_linear",), (1.0,), (0,))
+    text = report.markdown(about | {"request": request.settings, "kind": kind}, rows()[:1])
+    assert ("cutegen writes raw kernels, and flat programs of the language" in text) is said
+    assert "1 problem in" in text

@@ -32,6 +32,7 @@ POOLS = {
 }  # fmt: skip
 REDUCTIONS = {"sum": "sum", "mean": "mean", "amax": "max", "amin": "min", "max": "max", "min": "min",
               "logsumexp": "logsumexp"}  # fmt: skip
+FLOAT_EPS = 2.0**-23  # torch.finfo(torch.float32).eps
 NORMALIZATIONS = ("softmax", "log_softmax", "layer_norm", "rms_norm", "group_norm", "instance_norm", "batch_norm")
 
 
@@ -190,7 +191,10 @@ def _over_last(walk: LoweringContext) -> Value:
     rows = prod(value.shape) // n
     eps = op.attrs.get("eps")
     if eps is None:
-        raise walk.refuse("with the eps of the element type is not covered yet; give it one")
+        dtype = walk.graph.tensors[op.inputs[0]].dtype
+        if dtype != "f32":  # PyTorch 2.11 and 2.13 take different ones for halves
+            raise walk.refuse(f"with the eps of {dtype}, which depends on PyTorch's version; give it one")
+        eps = FLOAT_EPS
     shape = walk.own_shape(value)
     over = ("n",)
     if shape is None or len(shape) < 2 or shape[-1] != n:
