@@ -117,9 +117,9 @@ def test_a_stop_rule_stands_beside_the_budget(about, rules, words):
     assert "ends early" not in text(eps=0.0, window=0)
 
 
-@pytest.mark.parametrize(("kind", "said"), [("measured", True), ("predicted", False)])
-def test_arms_of_another_form_are_named(about, kind, said):
+@pytest.mark.parametrize(("kind", "named"), [("measured", True), ("predicted", False)])
+def test_arms_of_another_form_are_named(about, kind, named):
     request = Request((Arm("cutegen", "cutegen"), Arm("flat", "flat")), ("low_rank_linear",), (1.0,), (0,))
     text = report.markdown(about | {"request": request.settings, "kind": kind}, rows()[:1])
-    assert ("cutegen writes raw kernels, and flat programs of the language" in text) is said
+    assert ("cutegen writes raw kernels, and flat programs of the language" in text) is named
     assert "1 problem in" in text
