@@ -145,13 +145,8 @@ def product_of(program: ir.Program, stage: ir.Collective) -> Product:
         triangle=_triangular(stage, shape),
         again=again,
         run=run,
-        cast_bytes=types[stage.b.name].dtype.bits / 8 if casts(stage, types) else 0.0,
+        cast_bytes=types[stage.b.name].dtype.bits / 8 if legal.casts(stage, types) else 0.0,
     )
-
-
-def casts(stage: ir.Collective, types: dict[str, ir.TensorType]) -> bool:
-    """Return True for a product that casts its weight as it reads it (dsl.rules.cute.cast_weight)."""
-    return isinstance(stage, ir.Gemm) and types[stage.a.name].dtype is not types[stage.b.name].dtype
 
 
 def joined_with(program: ir.Program, stage: ir.Stage) -> ir.Normalize | ir.Reduce | ir.Pool | None:

@@ -24,6 +24,7 @@ from dsl.rules.problem import (
     SWIZZLES,
     Objection,
     Problem,
+    casts,
     compute_of,
     configured,
     dims,
@@ -40,8 +41,9 @@ from dsl.rules.sm90 import MAX_ACCUMULATORS, accumulators, shared_memory
 __all__ = [
     "ARCHS", "BACKENDS", "DIRECT_CHANNELS", "MAX_ACCUMULATORS", "MAX_SPLITS", "MAX_STAGES", "MIN_STAGES",
     "SCHEDULERS", "SCHEDULES", "SWIZZLES", "Objection", "Problem", "accumulators", "auto_stages", "backends",
-    "best_first", "clusters", "compute_of", "configured", "dims", "is_direct", "is_rowmajor", "kib", "objections",
-    "problem_of", "program_problem", "schedules", "shared_memory", "tiles", "tiles_for", "triangle_side", "types_of",
+    "best_first", "casts", "clusters", "compute_of", "configured", "dims", "is_direct", "is_rowmajor", "kib",
+    "objections", "problem_of", "program_problem", "schedules", "shared_memory", "tiles", "tiles_for",
+    "triangle_side", "types_of",
 ]  # fmt: skip
 
 

@@ -111,6 +111,11 @@ def is_direct(stage: Conv, types: dict[str, TensorType | None]) -> bool:
     return w.layout == NCHW and x.layout == NCHW and x.shape[1] // stage.groups <= DIRECT_CHANNELS
 
 
+def casts(stage: Collective, types: dict[str, TensorType | None]) -> bool:
+    """Return True for a checked product that casts its weight as it reads it (dsl.rules.cute.cast_weight)."""
+    return isinstance(stage, Gemm) and types[stage.a.name].dtype is not types[stage.b.name].dtype
+
+
 # Precisions of a row-major convolution, which rounds its f32 operands on the way to the tensor cores.
 ROW_MAJOR_COMPUTE = (DType.TF32, DType.F16, DType.BF16)
 
@@ -168,7 +173,7 @@ def problem_of(arch: Arch, stage: Collective, types: dict[str, TensorType | None
         not stage.b.transposed,
         not stage.a.transposed,
         triangle=isinstance(e, Call) and e.fn in ("triu", "tril") and shape.m == shape.n,
-        casts=types[stage.a.name].dtype is not types[stage.b.name].dtype,
+        casts=casts(stage, types),
     )
 
 

@@ -48,9 +48,7 @@ def _tile(p: Problem, tile: tuple[int, int, int], backend: str) -> Iterator[Obje
 def _only_here(p: Problem, c: Config, backend: str) -> Iterator[Objection]:
     """Rules of one back end only; its refusals are in dsl.lower."""
     if backend == "cute" and c.stages is not None and c.tile and c.schedule:
-        fit = min(MAX_STAGES, shared_memory(p, c.tile, c.schedule).max_stages(p.arch.smem_block))
-        if c.stages < fit:
-            yield Objection("E210", "stages", f"`cute` fills shared memory with stages: {fit} here, not {c.stages}")
+        yield from unfilled(p, shared_memory(p, c.tile, c.schedule), c.stages)
     if backend == "cute" and p.b_along_n and c.tile and c.tile[0] == 192 and c.tile[1] > 128:
         # CuTe DSL 4.8.1 aborts: two warp groups cannot split the N of a tile that is contiguous along N.
         note = "store the second operand as [n, k] and read it with .T, or keep N to 128"
@@ -106,7 +104,9 @@ def _schedule(tile: tuple[int, int, int], schedule: str, backend: str) -> Iterat
         )
 
 
-def _cluster(p: Problem, cluster: tuple[int, int, int], tile: tuple[int, int, int] | None, backend: str):
+def cluster_objections(
+    p: Problem, cluster: tuple[int, int, int], tile: tuple[int, int, int] | None, backend: str
+) -> Iterator[Objection]:
     cm, cn, ck = cluster
     if ck != 1:
         yield Objection("E206", "cluster", f"cluster K is {ck}; blocks of one cluster share K, so it must be 1")
@@ -158,8 +158,15 @@ def shared_memory(p: Problem, tile: tuple[int, int, int], schedule: str) -> smem
     return smem.of_gemm(tile, schedule, p.compute.bits, p.epilogue)
 
 
-def _smem(p: Problem, tile: tuple[int, int, int], schedule: str, stages: int, explicit: bool) -> Iterator[Objection]:
-    s = shared_memory(p, tile, schedule)
+def unfilled(p: Problem, s: smem.Smem, stages: int) -> Iterator[Objection]:
+    """The rule that `cute` takes as many stages as fit."""
+    fit = min(MAX_STAGES, s.max_stages(p.arch.smem_block))
+    if stages < fit:
+        yield Objection("E210", "stages", f"`cute` fills shared memory with stages: {fit} here, not {stages}")
+
+
+def smem_objections(p: Problem, s: smem.Smem, stages: int, explicit: bool) -> Iterator[Objection]:
+    """`explicit`: the stages are written, not the fewest that a pipeline has."""
     total = s.total(stages)
     if total > p.arch.smem_block:
         yield Objection(
@@ -197,8 +204,9 @@ def objections(p: Problem, c: Config, backend: str) -> list[Objection]:
         if not broken[best]:
             stages = c.stages if c.stages is not None else MIN_STAGES
             fits = {
-                s: list(_smem(p, c.tile, s, max(stages, 1), c.stages is not None)) for s in choices if not broken[s]
-            }
+                s: list(smem_objections(p, shared_memory(p, c.tile, s), max(stages, 1), c.stages is not None))
+                for s in choices if not broken[s]
+            }  # fmt: skip
             out += min(fits.values(), key=len)
     if tile_ok:
         out += _only_here(p, c, backend)
@@ -206,7 +214,7 @@ def objections(p: Problem, c: Config, backend: str) -> list[Objection]:
         used = accumulators(c.tile, c.schedule) if tile_ok and c.schedule else None
         out += quack.objections(p, c if tile_ok else replace(c, tile=None), used, MAX_ACCUMULATORS)
     if c.cluster:
-        out += _cluster(p, c.cluster, c.tile if tile_ok else None, backend)
+        out += cluster_objections(p, c.cluster, c.tile if tile_ok else None, backend)
     if c.scheduler:
         out += _scheduler(p, c if tile_ok else replace(c, tile=None), backend)
     if p.kind == "grouped_gemm":

@@ -80,7 +80,7 @@ def stage_use(stage: Stage, types: Callable[[str], TensorType | None]) -> Epilog
         columns=reductions.count("col_sum"),
         reductions=len(reductions),
         pairs=getattr(stage, "pairs", False),
-        indexed=any(map(_indexed, expressions(stage))),
+        indexed=any(map(indexed, expressions(stage))),
     )
 
 
@@ -88,8 +88,9 @@ def _reduction(e: Expr) -> bool:
     return isinstance(e, Call) and e.fn in REDUCTIONS
 
 
-def _indexed(e: Expr) -> bool:
-    return isinstance(e, Call) and (e.fn in INDEXED or any(map(_indexed, e.args)))
+def indexed(e: Expr) -> bool:
+    """Return True if an expression uses the indices of an element (triu, tril)."""
+    return isinstance(e, Call) and (e.fn in INDEXED or any(map(indexed, e.args)))
 
 
 @dataclass(frozen=True)

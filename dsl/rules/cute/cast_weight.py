@@ -14,8 +14,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from dsl.ir import Config, DType, Operand, TensorType
-from dsl.rules import smem
-from dsl.rules.problem import MAX_STAGES, MIN_STAGES, Objection, Problem, dims, kib, swizzle
+from dsl.rules import sm90, smem
+from dsl.rules.problem import MAX_STAGES, MIN_STAGES, Objection, Problem, swizzle
 
 HALVES = (DType.F16, DType.BF16)
 DEPTH = 64  # tile K: four instructions, which the loop overlaps with its loads
@@ -33,8 +33,10 @@ def casts_weight(a: Operand, ta: TensorType, b: Operand, tb: TensorType) -> bool
 def objections(p: Problem, c: Config, backend: str) -> list[Objection]:
     """Every rule of such a product that this configuration breaks."""
     out = list(_elsewhere(p, backend))
+    elsewhere = len(out)
     if c.tile:
         out += _tile(p, c.tile)
+    tile_ok = len(out) == elsewhere
     if c.stages is not None and not MIN_STAGES <= c.stages <= MAX_STAGES:
         out.append(Objection("E210", "stages", f"stages {c.stages}: from {MIN_STAGES} to {MAX_STAGES} are possible"))
     if c.tile and not out:
@@ -43,7 +45,7 @@ def objections(p: Problem, c: Config, backend: str) -> list[Objection]:
         message = "a weight that is cast as it is read is multiplied cooperatively; this stage is pingpong"
         out.append(Objection("E207", "schedule", message, schedule="cooperative"))
     if c.cluster:
-        out += _cluster(p, c)
+        out += sm90.cluster_objections(p, c.cluster, c.tile if tile_ok else None, "cute")
     if c.scheduler and c.scheduler.kind != "persistent":
         message = f"a weight that is cast as it is read is scheduled persistent, not {c.scheduler.kind}"
         out.append(Objection("E208", "scheduler", message))
@@ -74,23 +76,6 @@ def _tile(p: Problem, tile: tuple[int, int, int]) -> Iterator[Objection]:
         yield Objection("E203", "tile", f"a weight that is cast as it is read has tile K {DEPTH}; K is {k}")
 
 
-def _cluster(p: Problem, c: Config) -> Iterator[Objection]:
-    cm, cn, ck = c.cluster
-    if ck != 1:
-        yield Objection("E206", "cluster", f"cluster K is {ck}; blocks of one cluster share K, so it must be 1")
-    elif any(x not in (1, 2, 4) for x in (cm, cn)) or cm * cn > 4:
-        yield Objection("E206", "cluster", f"cluster {dims(c.cluster)}: `cute` takes powers of two, 4 blocks at most")
-    elif c.tile:
-        for axis, x, size, t in (("M", cm, p.shape.m, c.tile[0]), ("N", cn, p.shape.n, c.tile[1])):
-            count = -(-size // t)
-            if x > count:
-                note = f"{axis} = {size:,} is {count} tile{'s'[: count > 1]} of {t}"
-                yield Objection("E206", "cluster", f"cluster {dims(c.cluster)} spans {x} tiles along {axis}", (note,))
-        if c.tile[0] % (8 * cn):
-            message = f"{cn} blocks share a tile M of {c.tile[0]}; each must load whole groups of 8 rows"
-            yield Objection("E206", "cluster", message)
-
-
 def shared_memory(p: Problem, tile: tuple[int, int, int]) -> smem.Smem:
     """Shared memory of a block: stages of f32 weights beside the other operand's type."""
     m, n, k = tile
@@ -100,13 +85,9 @@ def shared_memory(p: Problem, tile: tuple[int, int, int]) -> smem.Smem:
 
 def _smem(p: Problem, c: Config) -> Iterator[Objection]:
     s, stages = shared_memory(p, c.tile), c.stages if c.stages is not None else MIN_STAGES
-    total, fit = s.total(max(stages, 1)), min(MAX_STAGES, s.max_stages(p.arch.smem_block))
-    if total > p.arch.smem_block:
-        note = f"mainloop {stages} stages x {kib(s.stage)} + epilogue {kib(s.epilogue)} + barriers {kib(s.barriers)}"
-        message = f"tile needs {total:,} bytes of shared memory; {p.arch.name} gives a block {p.arch.smem_block:,}"
-        yield Objection("E204", "tile", message, (note,))
-    elif c.stages is not None and c.stages < fit:
-        yield Objection("E210", "stages", f"`cute` fills shared memory with stages: {fit} here, not {c.stages}")
+    yield from sm90.smem_objections(p, s, max(stages, 1), c.stages is not None)
+    if c.stages is not None:
+        yield from sm90.unfilled(p, s, c.stages)
 
 
 def tiles(p: Problem) -> list[tuple[int, int, int]]:
@@ -118,7 +99,7 @@ def schedules(p: Problem) -> tuple[str | None, ...]:
 
 
 def clusters(p: Problem) -> tuple[tuple[int, int, int], ...]:
-    return ((2, 1, 1), (1, 2, 1), (1, 1, 1))
+    return sm90.clusters(p)
 
 
 def auto_stages(p: Problem, tile: tuple[int, int, int], schedule: str | None) -> int:

@@ -122,7 +122,7 @@ def plan_gemm(program: Program, stage: Gemm | GroupedGemm) -> GemmPlan:
     ragged = (grouped or frame.m % c.tile[0] != 0, columns % c.tile[1] != 0)
     return GemmPlan(
         stage.name, frame, k, a, b, not stage.b.transposed, tuple(inputs.values()), tuple(results), body, splits,
-        remark, ragged, c.compute, watched, ta.dtype is not tb.dtype,
+        remark, ragged, c.compute, watched, legal.casts(stage, types),
     )  # fmt: skip
 
 

@@ -45,7 +45,7 @@ from engine.strategies.planner.lowering.folding import folded
 from engine.strategies.planner.lowering.lowering_context import unkey
 from engine.strategies.planner.lowering.program_tensors import Tensors
 from engine.strategies.planner.lowering.rules.recurrent import Recurrent
-from engine.strategies.planner.lowering.storage_choice import Readers, casts_weight, direct, lines, up
+from engine.strategies.planner.lowering.storage_choice import Readers, casts_its_weight, direct, lines, up
 
 SOFTMAX = 2.0**15  # under a guard, for a softmax that only products read: scales a row's maximum into f16's best range
 FOLDED = 1 << 22  # elements of a result above which a preceding map of a few vectors saves more than it costs
@@ -226,7 +226,7 @@ class Build(Tensors):
         a = self._side(draft.a, m, k, flips[0])
         weight = self.name_of(draft.b.of, draft.b.shape)
         own = self.choice.weights and reduced is None and (k, n) == (draft.k, draft.shape[-1])
-        own = own and casts_weight(draft, self.element, self.types[weight].dtype)
+        own = own and casts_its_weight(draft, self.element, self.types[weight].dtype)
         b = Operand(weight, True) if own else self._side(draft.b, k, n, flips[1])
         sizes = {}
         if m != draft.shape[-2]:

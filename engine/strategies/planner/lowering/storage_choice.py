@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from functools import cache
 from math import prod
 
-from dsl.functions import INDEXED, REDUCTIONS
-from dsl.ir import NCHW, NHWC, Call, DType, Expr, loads
-from dsl.rules.cute.cast_weight import LINE
+from dsl.ir import NCHW, NHWC, DType, Operand, TensorType, loads
+from dsl.rules.cute.cast_weight import casts_weight
+from dsl.rules.smem import indexed
 from engine.strategies.planner.lowering.drafts import (
     OVER_ELEMENTS,
     Attention,
@@ -49,13 +48,12 @@ def as_it_lies(draft: Convolution, dtype: str) -> bool:
     return dtype == "f32" and draft.groups == 1 and not (draft.transposed and prod(draft.stride) != 1)
 
 
-def casts_weight(draft: Product, element: DType, weight: DType) -> bool:
+def casts_its_weight(draft: Product, element: DType, weight: DType) -> bool:
     """Return True if a product better casts its weight as it reads it, by a kernel that stores each element as it comes
     (dsl.rules.cute.cast_weight). `element`: of its first factor, as it is read; `weight`: as it lies in memory."""
-    matrices = len(draft.a.shape) == len(draft.b.shape) == 2 and draft.b.transposed and not draft.a.transposed
-    plain = len(draft.outs) == 1 and not any(fn in REDUCTIONS or fn in INDEXED for fn in called(draft.outs[0]))
-    halves = element in (DType.F16, DType.BF16) and weight is DType.F32
-    return matrices and plain and halves and draft.shape[0] <= CAST_ROWS and draft.k % LINE == 0
+    a, b = (Operand(s.of, s.transposed) for s in draft.sources)
+    able = casts_weight(a, TensorType(element, draft.a.shape), b, TensorType(weight, draft.b.shape))
+    return able and draft.shape[0] <= CAST_ROWS and len(draft.outs) == 1 and not indexed(draft.outs[0])
 
 
 class Readers:
@@ -157,14 +155,6 @@ class Readers:
             return False
         joins = isinstance(draft, Pooling | Elementwise | Normalization | Concatenation)
         return joins and self._wish(reader) == NHWC
-
-
-def called(e: Expr) -> Iterator[str]:
-    """The functions of an expression."""
-    if isinstance(e, Call):
-        yield e.fn
-        for arg in e.args:
-            yield from called(arg)
 
 
 def up(size: int, step: int) -> int:

@@ -26,7 +26,7 @@ from engine.strategies.planner.lowering.lower import Lowered
 from engine.strategies.planner.lowering.norm_stores import late
 from engine.strategies.planner.lowering.pipeline import program
 from engine.strategies.planner.lowering.rules.recurrent import Recurrent
-from engine.strategies.planner.lowering.storage_choice import as_it_lies, casts_weight
+from engine.strategies.planner.lowering.storage_choice import as_it_lies, casts_its_weight
 from engine.strategies.planner.search import candidates
 from engine.strategies.planner.search.candidates import Ranked
 from sol.attainable import Attainable, joined_with, predict, product_of
@@ -139,7 +139,7 @@ def _choices(lowered: Lowered, cls: str, images: bool) -> list[Choice]:
 
 def _reads_weight(draft: Draft) -> bool:
     """Return True for a product that may cast its weight, in f32, as it reads it."""
-    return isinstance(draft, Product) and casts_weight(draft, DType.F16, DType.F32)
+    return isinstance(draft, Product) and casts_its_weight(draft, DType.F16, DType.F32)
 
 
 def _guarded(lowered: Lowered, plain: Choice) -> list[Choice]:
