@@ -323,6 +323,13 @@ class Writer:
         return Try(candidate, value.change, value.why, parent, value.predicted_ms)
 
 
+def form_on(form: CandidateForm, device_kind: str) -> str:
+    """What a form means on a device of this kind (measured | predicted): program | kernel."""
+    if form != "auto":
+        return form
+    return "kernel" if device_kind == "measured" else "program"
+
+
 class Led(Strategy):
     """Base of the strategies led by a model. Their options have `form`, `report`, `seed`, `refine`, `reserve` and
     perhaps `profile` and `opinion`. With `refine`, the planner's search gets the trials that the model leaves. The
@@ -334,10 +341,8 @@ class Led(Strategy):
 
     def form(self, problem: Prepared) -> str:
         """The form of the candidates on this problem's device: program | kernel."""
-        asked = self.options.form
-        if asked != "auto":
-            return asked
-        return "program" if problem.device_kind != "measured" and problem.parts else "kernel"
+        form = form_on(self.options.form, problem.device_kind)
+        return form if problem.parts or self.options.form != "auto" else "kernel"
 
     def remarks(self, problem: Prepared) -> Sequence[tuple[str, str]]:
         if problem.device_kind == "measured":

@@ -42,6 +42,23 @@ ENGINE = ("manage.py", "engine", "--device", "modelled:h200")
 # Issue 2's module with a sixteenth of its weights: filling and multiplying 8192 x 8192 of them takes seconds of a core.
 MODULE = (ROOT / "engine/problems/linear_scale_leaky.py").read_text().replace("8192, 8192", "2048, 2048")
 
+LINEAR = """import torch
+import torch.nn as nn
+
+
+class Model(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.linear = nn.Linear(256, 256)
+
+    def forward(self, x):
+        return torch.relu(self.linear(x))
+
+
+def get_inputs():
+    return [torch.randn(128, 256)]
+"""
+
 
 def pytest_collection_modifyitems(items) -> None:
     """Everything in this folder drives a browser; the marker lets a person leave it out."""

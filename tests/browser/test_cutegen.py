@@ -1,23 +1,7 @@
 """A session of `cutegen` shows its workload, the ladder of depths, its profile and what was mended, also replayed."""
 
-from tests.browser.conftest import until
+from tests.browser.conftest import LINEAR, until
 
-LINEAR = """import torch
-import torch.nn as nn
-
-
-class Model(nn.Module):
-    def __init__(self):
-        super().__init__()
-        self.linear = nn.Linear(256, 256)
-
-    def forward(self, x):
-        return torch.relu(self.linear(x))
-
-
-def get_inputs():
-    return [torch.randn(128, 256)]
-"""
 OPTIONS = {"form": "program", "depths": 2, "profile": "always"}
 
 

@@ -2,24 +2,7 @@
 
 from playwright.sync_api import expect
 
-from tests.browser.conftest import until
-
-LINEAR = """import torch
-import torch.nn as nn
-
-
-class Model(nn.Module):
-    def __init__(self):
-        super().__init__()
-        self.linear = nn.Linear(256, 256)
-
-    def forward(self, x):
-        return torch.relu(self.linear(x))
-
-
-def get_inputs():
-    return [torch.randn(128, 256)]
-"""
+from tests.browser.conftest import LINEAR, until
 
 
 def test_a_raw_kernel_on_a_modelled_device_is_warned_of_before_the_start(open_page, complaints):

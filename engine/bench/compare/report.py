@@ -12,6 +12,7 @@ from engine import atomic_write
 from engine.bench.compare import charts, filters, metrics
 from engine.bench.compare.metrics import Row, groups
 from engine.strategies import registry
+from engine.strategies.writing import form_on
 from engine.words import count
 from sol.figures.svg import svg
 
@@ -131,9 +132,7 @@ def _forms(about: dict[str, Any]) -> str:
         form = (
             arm["options"].get("form") or strategy.Options.model_fields["form"].default if strategy.asks else "program"
         )
-        if form == "auto":
-            form = "kernel" if about["kind"] == "measured" else "program"
-        written.setdefault(form, []).append(arm["name"])
+        written.setdefault(form_on(form, about["kind"]), []).append(arm["name"])
     kernels, programs = ", ".join(written.get("kernel", ())), ", ".join(written.get("program", ()))
     if not kernels:
         return ""
