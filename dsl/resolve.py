@@ -179,7 +179,7 @@ def _schedulers(
     use = p.epilogue
     if p.kind != "gemm" or schedule != "cooperative" or use.reductions or use.pairs:
         return
-    if p.triangle and p.compute is DType.TF32:  # only `cpp` skips the tiles of the other triangle
+    if legal.half_computed(p):  # only `cpp` skips the tiles of the other triangle
         yield Scheduler("stream_k")
     tiles = _tiles(p, tile, cluster)
     splits = min(sm_count // tiles, legal.MAX_SPLITS, p.shape.k // (DEEP * tile[2]))
@@ -191,7 +191,7 @@ def _tiles(p: legal.Problem, tile: tuple[int, int, int], cluster: tuple[int, int
     """The number of output tiles, rounded up to whole clusters."""
     (m, n, _), (cm, cn, _) = tile, cluster
     rows, columns = -(-p.shape.m // (m * cm)), -(-p.shape.n // (n * cn))
-    half = p.triangle and p.compute is DType.TF32 and p.arch.name == DEFAULT
+    half = legal.half_computed(p) and p.arch.name == DEFAULT
     half = half and legal.triangle_side(p.shape.m, p.shape.n, tile, cluster)
     return p.shape.l * cm * cn * (rows * (rows + 1) // 2 if half else rows * columns)
 

@@ -28,6 +28,7 @@ from dsl.rules.problem import (
     compute_of,
     configured,
     dims,
+    half_computed,
     is_direct,
     is_rowmajor,
     kib,
@@ -41,7 +42,8 @@ from dsl.rules.sm90 import MAX_ACCUMULATORS, accumulators, shared_memory
 __all__ = [
     "ARCHS", "BACKENDS", "DIRECT_CHANNELS", "MAX_ACCUMULATORS", "MAX_SPLITS", "MAX_STAGES", "MIN_STAGES",
     "SCHEDULERS", "SCHEDULES", "SWIZZLES", "Objection", "Problem", "accumulators", "auto_stages", "backends",
-    "best_first", "casts", "clusters", "compute_of", "configured", "dims", "is_direct", "is_rowmajor", "kib",
+    "best_first", "casts", "clusters", "compute_of", "configured", "dims", "half_computed", "is_direct", "is_rowmajor",
+    "kib",
     "objections", "problem_of", "program_problem", "schedules", "shared_memory", "tiles", "tiles_for",
     "triangle_side", "types_of",
 ]  # fmt: skip
@@ -75,7 +77,7 @@ def backends(p: Problem, c: Config) -> tuple[str, ...]:
 
 def best_first(program: Program) -> tuple[str, ...]:
     """The back ends, the one to prefer first: `cute`, which builds in seconds, but for a recurrent stage, which `cpp`
-    alone writes, and for a product in tf32 of which `cpp` computes less (half the tiles of a triangle) or moves less
+    alone writes, and for a product of which `cpp` computes less (half the tiles of a triangle) or, in tf32, moves less
     (it normalises the result in the same kernel)."""
     if any(isinstance(s, Recurrent) for s in program.stages):
         return BACKENDS[::-1]
@@ -83,7 +85,7 @@ def best_first(program: Program) -> tuple[str, ...]:
         products = [s for s in program.stages if isinstance(s, Gemm)]
         problems = [(s, program_problem(program, s)) for s in products if s.config.backend is None]
         if any(
-            p.compute is DType.TF32 and (p.triangle or normalized.preferred(normalized.group(program, s)))
+            half_computed(p) or (p.compute is DType.TF32 and normalized.preferred(normalized.group(program, s)))
             for s, p in problems
         ):
             return BACKENDS[::-1]

@@ -32,6 +32,7 @@ SCHEDULERS = ("persistent", "stream_k", "split_k")
 SWIZZLES = (1, 2, 4, 8)
 MIN_STAGES, MAX_STAGES = 2, 16
 MAX_SPLITS = 128
+LARGE_TRIANGLE = 2048  # rows
 
 # A convolution of channels-first operands with at most this many channels a group is direct by default, because the
 # tensor cores would mostly multiply padding.
@@ -82,6 +83,12 @@ class Problem:
     def transposes(self) -> bool:
         """Return True if K is not contiguous in one of the operands."""
         return self.b_along_n or not self.a_along_k
+
+
+def half_computed(p: Problem) -> bool:
+    """Return True for a product of which one triangle is stored and which `cpp` therefore writes: it computes half of
+    the tiles. In half precision nvcc's 20 seconds are worth it for a large product alone."""
+    return p.triangle and (p.compute is DType.TF32 or (p.compute.bits == 16 and p.shape.m >= LARGE_TRIANGLE))
 
 
 def triangle_side(m: int, n: int, tile: tuple, cluster: tuple) -> int:

@@ -47,8 +47,13 @@ def test_a_triangle_in_tf32_is_cut_into_squares_and_dealt_out_by_stream_k():
     assert product(4096, 4096, 4096).scheduler == Scheduler("persistent")
 
 
-def test_the_tensor_cores_of_other_types_compute_the_whole_square():
-    assert product(4096, 4096, 4096, "epilogue triu(acc)", "f16", "f16").scheduler == Scheduler("persistent")
+def test_so_is_a_large_one_in_half_precision():
+    c = product(4096, 4096, 4096, "epilogue triu(acc)", "f16", "f16")
+    assert c.scheduler == Scheduler("stream_k") and legal.triangle_side(4096, 4096, c.tile, c.cluster) > 1
+
+
+def test_a_small_one_is_not_worth_the_seconds_of_nvcc():
+    assert product(1024, 1024, 512, "epilogue triu(acc)", "f16", "f16").scheduler == Scheduler("persistent")
 
 
 @pytest.mark.parametrize("groups", [64, 32])
