@@ -246,7 +246,7 @@ class PoolKernel(FoldKernel):
                         pair[half] = value.to(dtype)
                     column = columns[0] - start
                     if self.channels_last():
-                        to = (staged + self.by_pixel(row, column, dtype)).align(2 * dtype.width // 8)
+                        to = self.aligned(staged + self.by_pixel(row, column, dtype), 2)
                         cute.autovec_copy(pair, cute.make_tensor(to, cute.make_layout((2,))))
                     else:
                         for half in range(2):
@@ -283,7 +283,7 @@ class PoolKernel(FoldKernel):
                 value = self.finish(totals[k], known, reads, image, channel + k, pixel, 0)
                 ready[k] = value.to(out.element_type)
             to = self.element(out, self.strides, image, channel, pixel).iterator
-            to = to.align(unit * out.element_type.width // 8)
+            to = self.aligned(to, unit)
             cute.autovec_copy(ready, cute.make_tensor(to, cute.make_layout((unit,))))
 
     def of_window(self, staged, column, window, unit, dtype):
@@ -297,7 +297,7 @@ class PoolKernel(FoldKernel):
                     row = line * self.box[0] + window[0] * kw + x
                     values = cute.make_rmem_tensor((unit,), self.staged_type(dtype))
                     if self.channels_last():
-                        source = (staged + self.by_pixel(row, column, dtype)).align(16)
+                        source = self.aligned(staged + self.by_pixel(row, column, dtype), unit)
                     else:
                         source = staged + self.by_channel(column, 0, row)
                     cute.autovec_copy(cute.make_tensor(source, cute.make_layout((unit,))), values)

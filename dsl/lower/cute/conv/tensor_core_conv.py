@@ -20,6 +20,7 @@ from dsl.lower.cute.parts import GATE, GATE_IMPORTS, TENSOR_FLOAT
 from dsl.lower.cute.stage import CUTE, Part, StagePlan, Text, types_of
 
 STORED = (DType.F32, DType.F16, DType.BF16)
+AT_ONCE = (2, 4)  # phases along w
 _TAKEN = ("acc", "cute", "cutlass", "Float32", "fmax", "fmin", "rcp_approx", "select_")
 
 
@@ -199,6 +200,16 @@ def _vector(tile: Tiling, launch: Launch, box: tuple[int, int, int], dtype: DTyp
     return 0 if apart and row >= unit else vector
 
 
+def _at_once(launch: Launch, box: tuple[int, int, int], dtype: DType) -> bool:
+    """Return True if a thread stores the phases of a pixel from its registers: eight pixels of a row are whole sectors
+    of memory, and the epilogue reads nothing by pixel (each load would wait behind a store)."""
+    first, b, c, along_w, h, d = launch.strides
+    sector = 256 // dtype.bits
+    rows = not any(n % sector for n in (first, b, c, h, d, launch.width, 8 * launch.phases))
+    by_pixel = any(any(strides[3:]) for strides in launch.reads)
+    return along_w == 1 and launch.phases in AT_ONCE and box[0] % 8 == 0 and rows and not by_pixel
+
+
 def _kernel(stage: Conv, w: TensorType, y: TensorType, launch: Launch, tile: Tiling, number: int, kind: str, reads):
     """The lines of one kernel of class `kind`, each with the clauses that determine it. `reads`: of its expressions."""
     channels = y.shape[1] // stage.groups
@@ -234,8 +245,9 @@ def _kernel(stage: Conv, w: TensorType, y: TensorType, launch: Launch, tile: Til
     yield (f"    w_along_c={not stage.transposed}, w_view=({extents}, {strides}),",)
     yield f"    views={launch.views},", "stride"
     yield f"    remainders={launch.remainders}, void={launch.void}, seen={launch.seen},", "stride"
+    at_once = "Watched" not in kind and _at_once(launch, box, dtype)
     yield (f"    out={launch.out}, width={launch.width}, part={part}, vector={_vector(tile, launch, box, dtype)},",)
-    yield f"    strides={launch.strides},", "store"
+    yield f"    strides={launch.strides}, at_once={at_once},", "store"
     yield f"    reads={launch.reads},", "epilogue"
     yield (")",)
 

@@ -17,29 +17,9 @@ from contextlib import contextmanager
 import numpy as np
 import torch
 
+from .emulated_types import E4M3, E5M2, NAMED, TYPES, BFloat16, ElementType, Float16, Float32, Int32
+
 AT_ONCE = 1 << 18  # threads emulated together
-
-
-class _Type:
-    def __init__(self, name: str, numpy, torch_type, width: int):
-        self.name, self.numpy, self.torch, self.width = name, numpy, torch_type, width
-        self.inf = math.inf
-
-    def __call__(self, value):
-        with np.errstate(all="ignore"):
-            return np.asarray(value).astype(self.numpy)
-
-    def __repr__(self) -> str:
-        return self.name
-
-
-Float32, Float16 = _Type("Float32", np.float32, torch.float32, 32), _Type("Float16", np.float32, torch.float16, 16)
-BFloat16, Int32 = _Type("BFloat16", np.float32, torch.bfloat16, 16), _Type("Int32", np.int32, torch.int32, 32)
-Int8, Uint32 = _Type("Int8", np.int8, torch.int8, 8), _Type("Uint32", np.uint32, None, 32)
-Int64, Float64 = _Type("Int64", np.int64, None, 64), _Type("Float64", np.float64, torch.float64, 64)
-E4M3 = _Type("Float8E4M3FN", np.float32, torch.float8_e4m3fn, 8)
-E5M2 = _Type("Float8E5M2", np.float32, torch.float8_e5m2, 8)
-TYPES = {t.torch: t for t in (Float32, Float16, BFloat16, Int32, Int8, E4M3, E5M2, Float64)}
 
 
 class _Device:
@@ -73,7 +53,7 @@ def device_range(first, last=None, step=1, unroll=1):
 
 
 class Registers:
-    def __init__(self, count: int, element_type: _Type, values=None):
+    def __init__(self, count: int, element_type: ElementType, values=None):
         self.shape, self.element_type = (count,), element_type
         self.values = values or [None] * count
 
@@ -107,7 +87,7 @@ class Registers:
         return Registers(self.shape[0], element_type, [_rounded(v, element_type) for v in self.values])
 
 
-def _rounded(value, element_type: _Type):
+def _rounded(value, element_type: ElementType):
     if element_type in (Float16, BFloat16, E4M3, E5M2):
         return torch.from_numpy(np.array(value, np.float32)).to(element_type.torch).to(torch.float32).numpy()
     return element_type(value)
@@ -120,14 +100,28 @@ class Pointer:
     def __add__(self, offset):
         return Pointer(self.tensor, self.offset + np.asarray(offset).astype(np.int64))
 
+    @property
+    def dtype(self):
+        return self.tensor.element_type
+
+    @property
+    def memspace(self):
+        return "memory"
+
     def toint(self):
-        return Anything()
+        address = Anything()
+        address.pointer = self
+        return address
 
     def align(self, alignment):
         size = self.tensor.element_type.width // 8
         wrong = (np.asarray(self.offset) * size % alignment != 0) & _Device.mask
         assert not wrong.any(), f"{alignment}-byte access off its boundary"
         return Pointer(self.tensor, self.offset, alignment)
+
+
+def _make_ptr(dtype, address, memspace, assumed_align):
+    return address.pointer.align(assumed_align)
 
 
 class Global:
@@ -175,7 +169,7 @@ def autovec_copy(source, target):
 
 
 class Shared:
-    def __init__(self, element_type: _Type, shape):
+    def __init__(self, element_type: ElementType, shape):
         self.element_type = element_type
         unwritten = 7e33 if element_type is Float32 else 77
         self.data = np.full((_Device.blocks.shape[0], *shape), unwritten, element_type.numpy)
@@ -294,15 +288,14 @@ cute = types.SimpleNamespace(
     arch=_arch, math=_math, kernel=kernel, jit=lambda f: f, Tensor=object, size=_size, runtime=_runtime,
     make_rmem_tensor=lambda shape, t: Registers(shape[0] if isinstance(shape, tuple) else shape, t),
     make_layout=lambda shape, stride=None: types.SimpleNamespace(shape=shape if isinstance(shape, tuple) else (shape,)),
-    make_tensor=View, autovec_copy=autovec_copy, recast_tensor=_recast,
+    make_tensor=View, make_ptr=_make_ptr, autovec_copy=autovec_copy, recast_tensor=_recast,
     compile=lambda launch, *fakes, options="": lambda *tensors: launch(*map(Global, tensors), None),
     ceil_div=lambda a, b: -(-a // b),
 )  # fmt: skip
-_plain = {t.name: t for t in (Float32, Float16, BFloat16, Int32, Int8, Uint32, Int64, E4M3, E5M2, Float64)}
 cutlass = types.SimpleNamespace(
     cute=cute, range=device_range, range_constexpr=range, const_expr=lambda x: x, Constexpr=object,
     min=np.minimum, max=np.maximum, select_=_select, utils=types.SimpleNamespace(SmemAllocator=Allocator),
-    Boolean=lambda x: np.asarray(x, bool), **_plain,
+    Boolean=lambda x: np.asarray(x, bool), **NAMED,
 )  # fmt: skip
 
 

@@ -12,14 +12,13 @@ class Pointer:
 
     def __init__(self, memory, at, width, counts=None):
         self.memory, self.at, self.width, self.counts = memory, at, width, counts
-        self.dtype = SimpleNamespace(width=width)
+        self.dtype, self.memspace = SimpleNamespace(width=width), "memory"
+
+    def toint(self):
+        return self
 
     def __add__(self, elements):
         return Pointer(self.memory, self.at + elements, self.width, self.counts)
-
-    def align(self, size):
-        assert self.at * self.width // 8 % size == 0
-        return self
 
 
 class View:
@@ -45,6 +44,11 @@ class Registers(list):
         self[:] = values
 
 
+def make_ptr(dtype, pointer, memspace, assumed_align):
+    assert pointer.at * dtype.width // 8 % assumed_align == 0
+    return pointer
+
+
 def copy(source, target):
     for i in range(target.size):
         target[i] = source[i]
@@ -52,7 +56,7 @@ def copy(source, target):
 
 CUTE = SimpleNamespace(
     jit=lambda f: f, make_layout=lambda shape: shape[0], make_tensor=View, autovec_copy=copy,
-    make_rmem_tensor=lambda shape, dtype: Registers([None] * shape[0]),
+    make_rmem_tensor=lambda shape, dtype: Registers([None] * shape[0]), make_ptr=make_ptr,
 )  # fmt: skip
 CUTLASS = SimpleNamespace(
     min=min, max=max, Int32=int, Int64=int, range_constexpr=range, range=lambda n, unroll: range(n)
