@@ -76,11 +76,12 @@ class Launch:
         return max(1, len(self.seen))
 
 
-def launches_of(stage: Conv, x: TensorType, w: TensorType, y: TensorType, reads, tile) -> list[Launch]:
-    """The launches of a stage with this tile (pixels, columns, ..); `reads`: strides of the epilogue's tensors."""
+def launches_of(stage: Conv, x: TensorType, w: TensorType, y: TensorType, reads, tile, runs=True) -> list[Launch]:
+    """The launches of a stage with this tile (pixels, columns, ..); `reads`: strides of the epilogue's tensors; `runs`:
+    whether rows of few channels may be one run."""
     if stage.transposed:
         return _transposed(stage, x, w, y, reads, phases_of(stage, *tile[:2]))
-    return [_forward(stage, x, w, y, reads)]
+    return [_forward(stage, x, w, y, reads, runs)]
 
 
 def three(values, fill: int) -> tuple[int, int, int]:
@@ -104,7 +105,7 @@ def read_strides(load: Load, t: TensorType, y: TensorType) -> tuple[int, ...]:
     return (0, by_axis.get("b", 0), by_axis.get("c", 0), *(by_axis.get(a, 0) for a in SPATIAL))
 
 
-def _forward(stage: Conv, x: TensorType, w: TensorType, y: TensorType, reads) -> Launch:
+def _forward(stage: Conv, x: TensorType, w: TensorType, y: TensorType, reads, runs: bool) -> Launch:
     images, channels = x.shape[:2]
     size, window = three(x.shape[2:], 1), three(w.shape[2:], 1)
     stride, dilation, padding = three(stage.stride, 1), three(stage.dilation, 1), three(stage.padding, 0)
@@ -112,7 +113,7 @@ def _forward(stage: Conv, x: TensorType, w: TensorType, y: TensorType, reads) ->
     run = w.shape[1]
     pitch = (channels, channels * size[0], channels * size[0] * size[1])
     image = channels * prod(size)
-    merged = run < 64 and stage.groups == 1 and window[0] > 1 and dilation[0] == 1 and padding[0] == 0
+    merged = runs and run < 64 and stage.groups == 1 and window[0] > 1 and dilation[0] == 1 and padding[0] == 0
     if merged:  # a row of the window is contiguous: one run, at one position
         run *= window[0]
         size = ((size[0] - window[0]) // stride[0] + 1, *size[1:])

@@ -7,14 +7,18 @@ alternate: the epilogue of one block overlaps the products of another.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from itertools import product
 from math import prod
 
-from dsl.ir import Conv, TensorType
+from dsl.arch import ARCHS, DEFAULT
+from dsl.ir import Conv, Pool, Reduce, TensorType
 from dsl.lower import Refusal
-from dsl.rules.conv import phases_of
+from dsl.lower.cute.conv.conv_launches import Launch, launches_of
+from dsl.rules.conv import auto_stages, phases_of
+from dsl.rules.cute.whole_window import STAGES, Box, box_of, window_of
+from dsl.rules.problem import problem_of
 
 MULTIPROCESSOR = 233_472  # bytes of shared memory of an H100's or H200's SM; the system takes 1 KiB of it a block
 BLOCK = 232_448  # most bytes of shared memory of one block
@@ -29,7 +33,8 @@ RUN_BOXES = (128, 64, 32, 16)  # bytes of the channels in a box
 
 @dataclass(frozen=True)
 class Tiling:
-    """A convolution's tile. `resident`: resident blocks of an SM; `unit`: bytes of an element of x and w."""
+    """A convolution's tile. `resident`: resident blocks of an SM; `unit`: bytes of an element of x and w; `whole`: its
+    box, if the weights and its whole window lie in shared memory (dsl.rules.cute.whole_window)."""
 
     pixels: int
     n: int
@@ -39,6 +44,7 @@ class Tiling:
     resident: int
     grouped: bool = False
     unit: int = 2
+    whole: Box | None = None
 
     @property
     def grid(self) -> int:
@@ -47,7 +53,8 @@ class Tiling:
 
     def part(self, columns: int, phases: int, channels_last: bool, bits: int) -> int:
         """Channels of one pass through the staging buffer: the largest power of two that fits."""
-        channels = STAGED * 8 // bits // self.pixels if channels_last else STAGED // 4 // self.pixels // phases
+        room = self.whole.staged if self.whole else STAGED
+        channels = room * 8 // bits // self.pixels if channels_last else room // 4 // self.pixels // phases
         return min(1 << (channels.bit_length() - 1), max(8, 1 << (columns - 1).bit_length()))
 
     def run_box(self, run: int, taps: int) -> tuple[int, int]:
@@ -56,6 +63,8 @@ class Tiling:
         TMA moves one row of a box (a pixel) at a time, whatever its width, and the tensor cores also multiply the zeros
         beyond the last channel. This chooses the box with the shortest predicted time.
         """
+        if self.whole:
+            return self.depth, 1
         best = None
         for box in (size // self.unit for size in RUN_BOXES):
             if self.depth % box or (self.grouped and run % box):
@@ -134,11 +143,41 @@ def tile_of(stage: Conv, x: TensorType, y: TensorType) -> tuple[int, int, int]:
     return pixels, n, depth
 
 
-def tiling(stage: Conv, x: TensorType, y: TensorType, launches) -> Tiling:
-    """The tiling of a stage, from its configuration; what it leaves open is chosen here. Raises Refusal.
+def tiled(
+    stage: Conv, types: dict[str, TensorType], reads=(), least: tuple[int, int, int] = (1, 1, 1)
+) -> tuple[list[Launch], Tiling]:
+    """The launches of a typed stage and their tile, from its configuration; what that leaves open is chosen here.
+    `reads`: strides of the epilogue's tensors; `least`: pixels of a pool's window, which lies in one box. Raises
+    Refusal."""
+    x, w = types[stage.x.name], types[stage.w.name]
+    y = getattr(stage, "sums", None) or stage.type
+    whole = _whole(stage, types, y, least)
+    launches = launches_of(stage, x, w, y, reads, tile_of(stage, x, y), runs=whole is None)
+    return launches, whole or _streamed(stage, x, y, launches)
 
-    `launches`: (run, window positions) of each launch.
-    """
+
+def _whole(stage: Conv, types: dict[str, TensorType], y: TensorType, least: tuple[int, int, int]) -> Tiling | None:
+    """The tiling of a stage that keeps its weights and whole windows in shared memory (dsl.rules.cute.whole_window).
+    None for one that streams them: they do not fit, or the program asks for two warp groups a tile or for a number of
+    stages of its own."""
+    c, x, reader = stage.config, types[stage.x.name], getattr(stage, "reader", None)
+    window = window_of(stage, x, types[stage.w.name], y, stage.type)
+    if window is None or c.schedule != "pingpong":
+        return None
+    if isinstance(reader, Reduce):  # one value a pixel
+        window = replace(window, unit=0)
+    if isinstance(reader, Pool) and window.unit:  # more blocks hide the folding of such rows
+        return None
+    pixels, n, depth = tile_of(stage, x, y)
+    problem = problem_of(ARCHS[DEFAULT], stage, types)
+    if c.stages not in (None, auto_stages(problem, (pixels, n, depth), c.schedule)):
+        return None
+    box = box_of(window, pixels, n, least)
+    return box and Tiling(pixels, n, window.depth, 1, STAGES, 1, whole=box)
+
+
+def _streamed(stage: Conv, x: TensorType, y: TensorType, launches: list[Launch]) -> Tiling:
+    """The tiling of a stage that fetches the pixels and weights of each window position by itself."""
     c = stage.config
     pixels, n, depth = tile_of(stage, x, y)
     unit, row = x.dtype.bits // 8, 1024 // x.dtype.bits
@@ -155,7 +194,7 @@ def tiling(stage: Conv, x: TensorType, y: TensorType, launches) -> Tiling:
             "cute-config", f"stage {stage.name}: {pixels}x{n} does not fit the registers of {groups} warp groups",
             "take a smaller tile, or schedule cooperative",
         )  # fmt: skip
-    steps = max(-(-taps * -(-run // min(depth, row)) // max(1, depth // row)) for run, taps in launches)
+    steps = max(-(-one.taps * -(-one.run // min(depth, row)) // max(1, depth // row)) for one in launches)
     requested = c.stages or min(3, max(2, steps))
     resident = next(
         (

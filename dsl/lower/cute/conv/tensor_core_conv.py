@@ -11,13 +11,15 @@ from dsl.ir import NHWC, Call, Conv, DType, Expr, Load, Program, TensorType, inl
 from dsl.lower import Refusal
 from dsl.lower.cute import expression, same_kernels
 from dsl.lower.cute.conv import conv_text
-from dsl.lower.cute.conv.conv_launches import Launch, launches_of, read_strides, three
+from dsl.lower.cute.conv.conv_launches import Launch, read_strides, three
 from dsl.lower.cute.conv.conv_store import WATCHED
-from dsl.lower.cute.conv.conv_tiles import Tiling, boxes, tile_of, tiling
+from dsl.lower.cute.conv.conv_tiles import Tiling, boxes, tiled
 from dsl.lower.cute.conv.folds import FOLD, POOL, FoldingConv, stored
+from dsl.lower.cute.conv.whole_window import WHOLE
 from dsl.lower.cute.generated_kernels import FLAG, WATCH, watched_results
 from dsl.lower.cute.parts import GATE, GATE_IMPORTS, TENSOR_FLOAT
 from dsl.lower.cute.stage import CUTE, Part, StagePlan, Text, types_of
+from dsl.rules.cute.whole_window import TEAMS
 
 STORED = (DType.F32, DType.F16, DType.BF16)
 AT_ONCE = (2, 4)  # phases along w
@@ -38,9 +40,8 @@ def plan(program: Program, stage: Conv, gate: bool | None = None) -> StagePlan:
     reads_of = tuple(dict.fromkeys(load for e in exprs for load in loads(inlined(stage, e))))
     seen = (*reads_of, stage.result()) if folds else reads_of
     reads = tuple(read_strides(load, types[load.name], y) for load in seen)
-    launches = launches_of(stage, x, w, y, reads, tile_of(stage, x, y))
+    launches, tile = tiled(stage, types, reads, _window(stage))
     launches = stored(launches) if folds else launches
-    tile = tiling(stage, x, y, [(launch.run, launch.taps) for launch in launches])
     out = Text()
     imports = _epilogue(out, stage, exprs, reads_of)
     out.gap(2)
@@ -48,6 +49,7 @@ def plan(program: Program, stage: Conv, gate: bool | None = None) -> StagePlan:
     for number, launch in enumerate(launches):
         kind = "WatchedKernel" if watched_results(program, stage) else "ConvKernel"
         kind = {1: "FoldKernel"}.get(prod(stage.window), "PoolKernel") if folds else kind
+        kind = f"whole_window({kind})" if tile.whole else kind
         kind = kind if gate is None else f"behind_gate({kind}, up={gate})"
         for text, *marks in _kernel(stage, w, y, launch, tile, number, kind, reads_of):
             out.add(text, *(("", mark) for mark in marks))
@@ -66,6 +68,7 @@ def plan(program: Program, stage: Conv, gate: bool | None = None) -> StagePlan:
             *([TENSOR_FLOAT] if x.dtype is DType.F32 else []),
             *([WATCHED] if watches else []),
             *([FOLD, POOL] if folds else []),
+            *([WHOLE] if tile.whole else []),
             *([GATE, conv_text.GATED] if gate is not None else []),
         ]
     )
@@ -81,6 +84,7 @@ def plan(program: Program, stage: Conv, gate: bool | None = None) -> StagePlan:
     parts = (*floats, Part(conv_text.CONV, 30), *((Part(WATCH, 35), Part(WATCHED, 36)) if watches else ()))
     parts += (Part(FOLD, 37),) if folds else ()
     parts += (Part(POOL, 38),) if folds and prod(stage.window) > 1 else ()
+    parts += (Part(WHOLE, 34),) if tile.whole else ()
     imports |= {("cutlass", name) for name in ("Int32", "Uint32") if watches}
     modules = set(conv_text.MODULES)
     if gate is not None:
@@ -161,6 +165,11 @@ def _refuse(stage: Conv, x: TensorType, w: TensorType, y: TensorType) -> None:
             raise Refusal("cute-size", f"an image of {stage.name} has 2^31 elements or more", None)
 
 
+def _window(stage: Conv) -> tuple[int, int, int]:
+    """The pixels of a pool's windows that lie in one box."""
+    return stage.window if isinstance(stage, FoldingConv) else (1, 1, 1)
+
+
 def _written(stage: Conv) -> list[Expr]:
     return [inlined(stage, e) for e in (stage.epilogue, *(a.expr for a in stage.also))]
 
@@ -225,8 +234,8 @@ def _kernel(stage: Conv, w: TensorType, y: TensorType, launch: Launch, tile: Til
         extents = (launch.run, taps, channels, stage.groups)
         strides = (1, launch.run, launch.run * taps, launch.run * taps * channels)
     last = launch.strides[2] == 1
-    window = stage.window if isinstance(stage, FoldingConv) else (1, 1, 1)
-    box = boxes(tile.pixels, launch.out, last, window)
+    window = _window(stage)
+    box = tile.whole.box if tile.whole else boxes(tile.pixels, launch.out, last, window)
     block, parts = tile.run_box(launch.run, launch.taps)
     dtype = stage.type.dtype
     part = tile.part(tile.n // launch.phases, launch.phases, last, dtype.bits)
@@ -236,6 +245,8 @@ def _kernel(stage: Conv, w: TensorType, y: TensorType, launch: Launch, tile: Til
     resident = f"{tile.resident} block{'s' * (tile.resident > 1)} at once on a multiprocessor"
     yield f"    warp_groups={tile.warp_groups}, resident={tile.resident}, grid={tile.grid},  # {resident}", "schedule"
     yield f"    stages={tile.stages},", "stages"
+    if tile.whole:
+        yield f"    teams={TEAMS}, edges={tile.whole.edges}, pitch={tile.whole.pitch},", "tile"
     yield f"    axes=({', '.join(a.text() for a in launch.axes)}),", "stride", "padding", "dilation"
     if isinstance(stage, FoldingConv):
         pooled = f", window={window}, pooled={three(stage.type.shape[2:], 1)}" if prod(window) > 1 else ""

@@ -105,6 +105,21 @@ FOLDED = """program p(x: f16[1, 64, 18, 18], w: f16[72, 64, 3, 3], u: f16[64, 24
 }"""
 
 
+# Weights and whole windows in shared memory, phases that leave from the registers; behind the gate of a guard.
+WHOLE = """program p(x: f32[64, 32, 66, 132], w: f32[64, 32, 3, 3], u: f32[32, 32, 4, 4], b: f32[64])
+    -> (f32[64, 64, 64, 130], f32[64, 64, 130], f32[64, 32, 132, 264]) {
+  guard f32
+  xh = transform(x) { layout nhwc  to f16 }
+  wh = transform(w) { layout nhwc  to f16 }
+  uh = transform(u) { layout nhwc  to f16 }
+  y = conv2d(xh, wh) { tile 128x64x64  schedule pingpong  store f32 nchw  epilogue relu(acc + b[c]) }
+  h = conv2d(xh, wh) { tile 256x64x64  schedule pingpong  store f32 }
+  z = reduce(h) { op logsumexp over c store f32 }
+  q = conv_transpose2d(xh, uh) { stride 2x2 padding 1x1 tile 128x64x64 schedule pingpong store f32 nchw }
+  return y, z, q
+}"""
+
+
 @pytest.fixture(scope="module")
 def texts():
     """The generated text of everything that is compiled here, by name."""
@@ -113,7 +128,7 @@ def texts():
         for name, (signature, results, call, clauses, returned) in PROGRAMS.items()
     }
     own = {name: OWN[name] for name in OWN_BUILT}
-    asked = kinds | own | tensor_floats.texts() | {"watched": WATCHED, "folded": FOLDED}
+    asked = kinds | own | tensor_floats.texts() | {"watched": WATCHED, "folded": FOLDED, "whole": WHOLE}
     return {name: lower(programs.program(text)).text for name, text in asked.items()}
 
 
@@ -166,3 +181,11 @@ def test_convolutions_that_fold_channels_or_pixels_compile(texts, failures):
     assert "Y_0 = FoldKernel(" in texts["folded"] and "Z_1 = FoldKernel(" in texts["folded"]
     assert "\nPOOLED_0 = PoolKernel(" in texts["folded"]
     assert not failures["folded"], failures["folded"]
+
+
+@pytest.mark.toolchain
+def test_convolutions_that_keep_whole_windows_compile(texts, failures):
+    text = texts["whole"]
+    assert "whole_window(ConvKernel)" in text and "whole_window(FoldKernel)" in text
+    assert "at_once=True" in text
+    assert not failures["whole"], failures["whole"]
