@@ -34,7 +34,8 @@ from engine.session.fold.view import Trial, cause_of
 @dataclass
 class View:
     """A session at one point of its log. `best`: class -> number of its best trial; `fastest`: the same, whether or not
-    the trial is faster than PyTorch; `figures_seq`: the last event that changes a figure."""
+    the trial is faster than PyTorch; `figures_seq`: the last event that changes a figure; `module_note`: what a person
+    should know of the module as it was traced."""
 
     seq: int = 0
     started_t: float | None = None
@@ -55,6 +56,7 @@ class View:
     key: parts.Key | None = None
     graph: str = ""
     operations: int | None = None
+    module_note: str = ""
     report: str = ""
     bounds: dict[str, float] = field(default_factory=dict)
     sentence: str = ""
@@ -198,7 +200,7 @@ def _progress(v: View, d: Object, t: float | None) -> None:
 
 def _traced(v: View, d: Object, t: float | None) -> None:
     v.graph, v.operations = text(d.get("graph")), whole(d.get("ops"))
-    v.title = text(d.get("title")) or v.title
+    v.title, v.module_note = text(d.get("title")) or v.title, text(d.get("note"))
 
 
 def _reported(v: View, d: Object, t: float | None) -> None:

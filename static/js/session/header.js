@@ -39,6 +39,8 @@ export function drawHeader(view, info) {
     $("title").textContent = view.title;
     document.title = `${view.title} · μCUTLASS playground`;
   }
+  const note = $("module-note"); // an embedded pane has none
+  if (note) note.textContent = sentence(view.module_note);
   $("algebra").hidden = !(view.begun ? view.algebraic : boot.session?.spec?.algebraic);
   const budget = view.budget.trials ?? boot.session?.spec?.trials;
   $("used").textContent = budget ? tr("{n} of {all}", { n: used(view), all: budget }) : String(used(view));

@@ -58,6 +58,7 @@ export const initial = () => ({
   key: null, // of a visitor's endpoint, while the session waits for it
   graph: "",
   operations: null,
+  module_note: "",
   report: "",
   bounds: {},
   sentence: "",
@@ -128,7 +129,8 @@ const HANDLERS = {
     v.progress = read(PROGRESS, d, { t });
   },
   traced: (v, d) => {
-    Object.assign(v, { graph: text(d.graph), operations: whole(d.ops), title: text(d.title) || v.title });
+    const title = text(d.title) || v.title;
+    Object.assign(v, { graph: text(d.graph), operations: whole(d.ops), title, module_note: text(d.note) });
   },
   reported: (v, d) => {
     Object.assign(v, { report: text(d.report), bounds: numbers(d.bounds), sentence: text(d.summary) });
