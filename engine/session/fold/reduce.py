@@ -67,6 +67,7 @@ class View:
     trials: dict[int, Trial] = field(default_factory=dict)
     best: dict[str, int] = field(default_factory=dict)
     fastest: dict[str, int] = field(default_factory=dict)
+    stretches: list[parts.Stretch] = field(default_factory=list)
     controls: list[parts.Control] = field(default_factory=list)
     resumed: list[parts.Resumed] = field(default_factory=list)
     end: parts.End | None = None
@@ -300,6 +301,11 @@ def _judged(v: View, trial: Trial, d: Object) -> None:
     before = v.best.get(j.cls)
     if j.best and j.speedup > 1 and (before is None or j.ms < v.trials[before].judged.ms):
         v.best[j.cls] = trial.number
+    if (head := v.headline) is None:
+        return
+    if not v.stretches or v.stretches[-1].baseline != head.judged.baseline:
+        v.stretches.append(parts.Stretch(head.number, head.judged.baseline, head.judged.speedup))
+    v.stretches[-1].speedup = head.judged.speedup
 
 
 def _untimed(v: View, trial: Trial, d: Object) -> None:

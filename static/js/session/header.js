@@ -3,7 +3,7 @@ import { $, boot, coded, h } from "../page.js";
 import { baselineName, className, deviceName, duration, percent, time, times } from "../format.js";
 import { sentence, tr } from "../texts.js";
 import { headline, stateOf, underWay, used } from "./reduce.js";
-import { doing, endWords, launchBinds, pytorchStays } from "./words.js";
+import { againstWords, doing, endWords, launchBinds, pytorchStays } from "./words.js";
 
 const LINK = {
   connecting: "Connecting",
@@ -46,6 +46,7 @@ export function drawHeader(view, info) {
   $("used").textContent = budget ? tr("{n} of {all}", { n: used(view), all: budget }) : String(used(view));
   $("viewers").textContent = info.viewers ?? "–";
   drawBest(view);
+  $("against").textContent = againstWords(view, boot.session.provenance?.forked);
   $("state").replaceChildren(...coded(words(view, info)));
 }
 

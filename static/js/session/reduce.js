@@ -69,6 +69,7 @@ export const initial = () => ({
   trials: new Map(), // number -> trial, in the order of the log
   best: new Map(), // class -> number of its best trial
   fastest: new Map(), // the same, whether or not the trial is faster than PyTorch
+  stretches: [], // {trial, baseline, speedup}: the headlines with one baseline, from a trial on
   controls: [],
   resumed: [],
   end: null,
@@ -101,6 +102,11 @@ function judged(trial, d, v) {
   const faster = (known) => !known.has(j.cls) || j.ms < v.trials.get(known.get(j.cls)).judged.ms;
   if (faster(v.fastest)) v.fastest.set(j.cls, trial.number);
   if (j.best && j.speedup > 1 && faster(v.best)) v.best.set(j.cls, trial.number);
+  const head = headline(v);
+  if (!head) return;
+  const { baseline, speedup } = head.judged;
+  if (v.stretches.at(-1)?.baseline !== baseline) v.stretches.push({ trial: head.number, baseline, speedup });
+  v.stretches.at(-1).speedup = speedup;
 }
 
 const PROPOSED = [
