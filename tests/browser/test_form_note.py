@@ -2,6 +2,7 @@
 
 from playwright.sync_api import expect
 
+from engine.strategies.writing import meanings
 from tests.browser.conftest import LINEAR, until
 
 
@@ -11,7 +12,7 @@ def test_a_raw_kernel_on_a_modelled_device_is_warned_of_before_the_start(open_pa
     page.locator("input[name=strategy][value=cutegen]").check()
     expect(page.locator("#option-form")).to_have_value("auto")
     expect(note).to_have_text(
-        "This device is modelled, so the form auto is programs here. Raw kernels need a GPU."
+        "This device is modelled, so the form auto is programs here. On a GPU it is raw kernels."
     )  # fmt: skip
     page.locator("#option-form").select_option("kernel")
     expect(note).to_contain_text("a raw kernel gets no time on it")
@@ -43,3 +44,16 @@ def test_the_session_says_which_form_it_takes(app, open_page):
     expect(page.locator("#turns .form-note")).to_contain_text('The form "auto" is programs of the language here')
     expect(page.locator("#turns .evolving")).to_contain_text("Form: what evolves is a program of μCUTLASS")
     until(page, "document.documentElement.scrollWidth <= document.documentElement.clientWidth")
+
+
+def test_the_page_takes_the_meaning_of_a_form_from_the_server(app, open_page):
+    page = open_page("/")
+    assert page.evaluate("JSON.parse(document.getElementById('boot').textContent).forms") == meanings()
+    other = meanings() | {"measured": meanings()["predicted"]}
+    script = """async (forms) => {
+      const { boot } = await import("/static/js/page.js");
+      const { formNote } = await import("/static/js/playground/strategies.js");
+      boot.forms = forms;
+      return [formNote("auto", "cuda"), formNote("auto", "modelled:h200")];
+    }"""
+    assert page.evaluate(script, other) == ["", ""]
