@@ -1,6 +1,7 @@
 // One evolving kernel (engine/strategies/cutegen): its workload, the ladder of depths, debugging, and the late profile.
 import { h } from "../../page.js";
 import { className, digits, time, times } from "../../format.js";
+import { table } from "./table.js";
 
 const STUDY = "https://arxiv.org/abs/2604.01489";
 const STATES = {
@@ -23,12 +24,6 @@ function ladder(shown) {
   for (const { topic, facts } of shown)
     if (topic === "depth" && number(facts.depth) !== null) rungs.set(facts.depth, facts);
   return [...rungs.values()].sort((a, b) => a.depth - b.depth);
-}
-
-function table(heads, rows) {
-  const head = heads.map((text) => h("th", { scope: "col" }, text));
-  return h("div", { class: "turns-table", tabindex: "0" },
-    h("table", {}, h("thead", {}, h("tr", {}, head)), h("tbody", {}, rows)));
 }
 
 const clock = (ms) => (number(ms) === null ? "no time" : time(ms));
