@@ -1,9 +1,10 @@
 """The form for a new session says what the form of the candidates means on the chosen device, and the way out."""
 
+import pytest
 from playwright.sync_api import expect
 
 from engine.strategies.writing import meanings
-from tests.browser.conftest import LINEAR, until
+from tests.browser.conftest import LINEAR, no_sideways_scroll, until
 
 
 def test_a_raw_kernel_on_a_modelled_device_is_warned_of_before_the_start(open_page, complaints):
@@ -57,3 +58,12 @@ def test_the_page_takes_the_meaning_of_a_form_from_the_server(app, open_page):
       return [formNote("auto", "cuda"), formNote("auto", "modelled:h200")];
     }"""
     assert page.evaluate(script, other) == ["", ""]
+
+
+@pytest.mark.parametrize("width", [1280, 360])
+def test_the_note_has_the_whole_width_of_the_options(open_page, width):
+    page = open_page("/", width)
+    page.locator("input[name=strategy][value=cutegen]").check()
+    note, consent = page.locator(".form-note").bounding_box(), page.locator("#strategy-options .consent").bounding_box()
+    assert note["width"] == consent["width"]
+    no_sideways_scroll(page)
