@@ -26,7 +26,7 @@
     python -m engine watch http://127.0.0.1:8000/s/ID | http://127.0.0.1:8000/w/CODE [--token-file FILE]
     python -m engine lessons check|pack --out FOLDER [--wheels]
 
-FILE is a PyTorch module, a μCUTLASS program (`.ucutlass`), the name of an example, or - for standard input.
+FILE: a PyTorch module, a μCUTLASS program (`.ucutlass`), an example's name, a recording (`.jsonl`), - (standard input).
 Exit status: 0 done, 1 failed, 2 the input was refused.
 """
 
@@ -43,6 +43,7 @@ from pathlib import Path
 from typing import Any
 
 from engine.arguments import parser
+from engine.session import recording
 
 OK, FAILED, BAD_INPUT = 0, 1, 2
 ANY_SIZE = 1 << 60  # a graph and its report need no memory for the module's tensors
@@ -66,7 +67,7 @@ def main(argv: list[str] | None = None) -> int:
 
 
 def _read(name: str) -> tuple[str, str, str]:
-    """(text, kind, title) of a file, an example or standard input."""
+    """(text, kind, title) of a file, an example, what a recording optimises, or standard input."""
     if name == "-":
         text, stem = sys.stdin.read().removeprefix("\ufeff"), "standard input"
     else:
@@ -75,6 +76,10 @@ def _read(name: str) -> tuple[str, str, str]:
             path = PROBLEMS / f"{name}.py"
         try:
             text, stem = path.read_text(encoding="utf-8-sig"), path.stem  # without an editor's byte order mark
+            if path.suffix == ".jsonl":
+                return recording.read(path).optimised
+        except recording.RecordingError as e:
+            raise BadInput(f"{name}: {e}") from None
         except (OSError, UnicodeDecodeError) as e:
             why = getattr(e, "strerror", None) or "it is not UTF-8 text"
             raise BadInput(f"cannot read {name}: {why}; `python -m engine problems` lists the examples") from None

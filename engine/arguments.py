@@ -12,6 +12,7 @@ from engine.session import spec_arguments
 from sol import replay
 
 CLASSES = "tf32, f16, bf16 or fp8; repeatable"
+FILE = "a module, a .ucutlass program, an example's name, a .jsonl recording (its module or program), or -"
 Run = Callable[[argparse.Namespace], int]
 
 
@@ -22,7 +23,7 @@ def parser(run: Mapping[str, Run]) -> argparse.ArgumentParser:
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
 
     one = commands.add_parser("optimize", help="search for the fastest program of a module")
-    one.add_argument("file", metavar="FILE", help="a module, a .ucutlass program, an example's name, or -")
+    one.add_argument("file", metavar="FILE", help=FILE)
     spec_arguments.add(one)
     one.add_argument("--json", metavar="OUT", help="write the result as JSON; - for standard output")
     one.add_argument("--record", metavar="OUT.jsonl", help="write the session as a recording")
@@ -89,7 +90,7 @@ def parser(run: Mapping[str, Run]) -> argparse.ArgumentParser:
     one.set_defaults(run=run["watch"])
 
     one = commands.add_parser("submit", help="start a session on a running playground and follow it to its end")
-    one.add_argument("file", metavar="FILE", help="a module, a .ucutlass program, an example's name, or -")
+    one.add_argument("file", metavar="FILE", help=FILE)
     one.add_argument("--to", required=True, metavar="URL", help="of the playground")
     one.add_argument("--token-file", metavar="FILE", help="with an owner token (default: UCUTLASS_TOKEN is it)")
     spec_arguments.add(one)

@@ -181,10 +181,11 @@ def find(request: HttpRequest, session_id: str) -> Session:
     "/sessions",
     response={201: forms.SessionMade},
     summary="Start a session",
-    description='With an owner token ("Authorization: Bearer TOKEN") the token controls the session too.',
+    description='With an owner token ("Authorization: Bearer TOKEN") the token controls the session too. `fork_of`: '
+    "the session that the text came from, whose speedup the new one's page may name.",
 )
-def start(request: HttpRequest, asked: SpecFields):
-    session, token = sessions.start(owners.caller(request), asked)
+def start(request: HttpRequest, asked: SpecFields, fork_of: str = Query("", max_length=40)):
+    session, token = sessions.start(owners.caller(request), asked, fork_of=fork_of)
     return Status(201, sessions.links(request, session, token))
 
 

@@ -83,7 +83,8 @@ class Session(models.Model):
     summary = models.JSONField(default=dict)
 
     # Recordings: sessions that ran elsewhere and were loaded as data. `provenance`: {device, date, driver, command,
-    # file}. Of a session that runs another's candidates again: {again}, as playground.sharing.again has it.
+    # file}. Of a session that runs another's candidates again: {again}, as playground.sharing.again has it. Of a fork:
+    # {forked: {speedup, baseline}}, the original's best when the fork began.
     recorded = models.BooleanField(default=False)
     provenance = models.JSONField(default=dict)
     blobs = models.ManyToManyField("Blob", related_name="sessions")

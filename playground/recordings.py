@@ -5,7 +5,7 @@ from __future__ import annotations
 import base64
 import hashlib
 import logging
-import re
+import shlex
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -25,7 +25,8 @@ from playground.models import Session
 
 logger = logging.getLogger(__name__)
 FOLDER = conf.ROOT / "playground" / "recordings"
-COMMAND = "python -m engine optimize"  # without arguments: an older version wrote no more of it
+SHAPE = 2  # version of `provenance`: rows of an older one are loaded again
+COMMAND = "python -m engine optimize"
 REHEARSED = "rehearsed"  # the model's name where rules play one (engine.llm.rehearse.MODEL)
 REHEARSAL = "a rehearsal: rules wrote each reply, no model did"
 
@@ -54,17 +55,15 @@ def load(path: Path) -> str | None:
     raw = path.read_bytes()
     session_id = base64.urlsafe_b64encode(hashlib.sha256(raw).digest()[:16]).decode().rstrip("=")
     known = Session.objects.filter(id=session_id, recorded=True).first()
-    if known is not None and known.provenance.get("command") != COMMAND:
+    if known is not None and known.provenance.get("shape") == SHAPE:
         return None
     record = recording.read(path)
     started = record.rows[0].event
     assert isinstance(started, events.SessionStarted)
     if record.rows[-1].kind != events.SessionEnded.KIND:
         raise recording.RecordingError(f"the session was not at its end: its last event is {record.rows[-1].kind}")
-    if started.source not in record.blobs:
-        raise recording.RecordingError("the optimised text is missing from its blobs")
-    spec = of_started(started, record.blobs[started.source])
-    source = provenance(path.name, record, started)
+    spec = of_started(started, record.optimised[0])
+    source = provenance(path, record, started)
     with transaction.atomic():
         Session.objects.filter(recorded=True, provenance__file=path.name).delete()
         session = Session(
@@ -92,8 +91,8 @@ def _title(started: events.SessionStarted, source: str) -> str:
     return title_of(source, started.source_kind) if cut and started.title else started.title
 
 
-def provenance(name: str, log: recording.Recording, started: events.SessionStarted) -> dict[str, Any]:
-    """The source of the numbers: {file, date, device, kind, driver, command, led_by}, as far as the log has it.
+def provenance(path: Path, log: recording.Recording, started: events.SessionStarted) -> dict[str, Any]:
+    """The source of the numbers: {shape, file, date, device, kind, driver, command, led_by}, as far as the log has it.
     `led_by`: who proposed the candidates if no search did. A session of a coding agent has no command."""
     view = fold(log.rows)
     times = [*view.baselines, *(t.measured for t in view.trials.values() if t.measured is not None)]
@@ -101,26 +100,29 @@ def provenance(name: str, log: recording.Recording, started: events.SessionStart
     agent = started.strategy == "agent"
     date = datetime.fromtimestamp(log.rows[0].t, UTC).date().isoformat()
     return {
-        "file": name,
+        "shape": SHAPE,
+        "file": path.name,
         "date": date,
         "device": device.get("name", ""),
         "kind": started.device.get("kind", ""),
         "driver": device.get("driver", ""),
-        "command": "" if agent else device.get("command") or _command(started, log.blobs[started.source]),
+        "command": "" if agent else device.get("command") or _command(started, log.optimised[0], path),
         "led_by": "a coding agent over MCP" if agent else _models(log),
     }
 
 
-def _command(started: events.SessionStarted, source: str) -> str:
-    """The command that makes such a session, on the example with this text or else on a file with the log's title."""
-    name = next((e["id"] for e in all_examples() if e["text"].strip() == source.strip()), "")
-    words = "_".join(re.findall(r"\w+", started.title)) or "module"
-    file = name or words + (".py" if started.source_kind == "module" else ".ucutlass")
+def _command(started: events.SessionStarted, source: str, path: Path) -> str:
+    """The command that makes such a session, on the example with this text or else on the text of the recording
+    itself. A search that began with its owner's text runs that one's best programs again."""
+    place = str(path.relative_to(conf.ROOT) if path.is_relative_to(conf.ROOT) else path.name)
+    file = next((e["id"] for e in all_examples() if e["text"].strip() == source.strip()), place)
     fields = of_started(started, source) | {"device": started.device.get("name") or "cuda"}
+    if started.options.get("start") == "given":
+        return f"python -m engine reproduce {shlex.quote(place)} --device {fields['device']}"
     try:
         return command_of(SessionSpec(**fields), file)
     except BadSpec:  # an old log may name an option that no longer exists
-        return f"{COMMAND} {file} --device {fields['device']} --strategy {started.strategy}"
+        return f"{COMMAND} {shlex.quote(file)} --device {fields['device']} --strategy {started.strategy}"
 
 
 def _models(log: recording.Recording) -> str:

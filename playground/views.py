@@ -1,7 +1,7 @@
 """The pages. Each template gets one object, `boot`, which the page's script reads with json_script.
 
 playground.html   boot = {fork: null | FORK, examples, engines, queued, limits, strategies, endpoints, words,
-                   descriptions}
+                   descriptions, forms: {kind of a device: {form of candidates: what it means there}}}
                   seen = the card of a recorded search (playground.gallery.cards), None where none is loaded
                   FORK = {id, title, spec, text, source_kind, refused?: {reason, line}}
 session.html      boot = {session: as GET /api/sessions/<id>, view_url, ws_path, words, control: null | {token, url,
@@ -29,6 +29,7 @@ from django.views.decorators.http import require_safe
 from dsl.editor.vocabulary import vocabulary
 from engine.record import counted
 from engine.session.spec import strategies
+from engine.strategies.writing import meanings
 from playground import api, conf, engines, exports
 from playground.access import answers, limits, requests, tokens
 from playground.gallery import cards as gallery_cards
@@ -80,6 +81,7 @@ def _playground(request: HttpRequest, fork: dict | None) -> HttpResponse:
         "endpoints": requests.endpoints(),
         "words": vocabulary(),
         "descriptions": writer.EXAMPLES,
+        "forms": meanings(),
     }
     recording = Session.objects.filter(recorded=True, provenance__file=SHOWN_FIRST).first()
     return render(request, "playground.html", {"boot": boot, "seen": recording and gallery_cards.card(recording)})

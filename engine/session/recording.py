@@ -48,6 +48,15 @@ class Recording:
     def title(self) -> str:
         return self.rows[0].data["title"]
 
+    @property
+    def optimised(self) -> tuple[str, str, str]:
+        """(text, module | program, title) of what the session optimises. Raises RecordingError if the text is not
+        shared."""
+        started = self.rows[0].data
+        if started["source"] not in self.blobs:
+            raise RecordingError("the optimised text is missing from its blobs")
+        return self.blobs[started["source"]], started["source_kind"], started["title"]
+
 
 class Writer:
     """Writes a recording event by event, as a context manager. Each line reaches the file before `add` returns."""

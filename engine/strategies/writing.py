@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Generator, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, get_args
 
 from pydantic import Field
 
@@ -330,6 +330,11 @@ def form_on(form: CandidateForm, device_kind: str) -> str:
     return "kernel" if device_kind == "measured" else "program"
 
 
+def meanings() -> dict[str, dict[str, str]]:
+    """What each form means, for a page: kind of a device -> form -> program | kernel."""
+    return {kind: {form: form_on(form, kind) for form in get_args(CandidateForm)} for kind in ("measured", "predicted")}
+
+
 class Led(Strategy):
     """Base of the strategies led by a model. Their options have `form`, `report`, `seed`, `refine`, `reserve` and
     perhaps `profile` and `opinion`. With `refine`, the planner's search gets the trials that the model leaves. The
@@ -386,4 +391,6 @@ __all__ = [
     "Led",
     "Over",
     "Writer",
+    "form_on",
+    "meanings",
 ]

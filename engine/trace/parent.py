@@ -45,7 +45,7 @@ class Traced:
     def note(self) -> str:
         """What a person should know of the module as it was traced; "" if nothing."""
         if layers := self.has.get("in_training"):
-            return f"The module runs in eval mode, in which {layers} compute something else than in training."
+            return f"The module runs in eval mode. In training, {layers} would compute something else."
         return ""
 
 

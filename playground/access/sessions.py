@@ -58,17 +58,19 @@ def may_start(caller: Caller) -> None:
     requests.room_in_queue(caller.origin)
 
 
-def start(caller: Caller, asked: SpecFields, provenance: dict[str, Any] | None = None) -> tuple[Session, str]:
+def start(
+    caller: Caller, asked: SpecFields, provenance: dict[str, Any] | None = None, fork_of: str = ""
+) -> tuple[Session, str]:
     """A new session in the queue, and its control token. `provenance`: what the server knows of it, if it and no person
-    chose the candidates. Raises Refused."""
+    chose the candidates; `fork_of`: the session that its text came from. Raises Refused."""
     may_start(caller)  # before the text is read
     if provenance is None:
         requests.by_hand(asked.strategy)
-    spec = requests.spec_of(asked)
+    spec, about = requests.spec_of(asked), provenance or _original_best(caller.address, fork_of)
     token, digest = tokens.new()
     session = Session(
         title=spec["title"], spec=spec, device=spec["device"], control_hash=digest, origin=caller.origin,
-        owner=caller.owner, own_key=bool(spec["endpoint"]), provenance=provenance or {},
+        owner=caller.owner, own_key=bool(spec["endpoint"]), provenance=about,
     )  # fmt: skip
     with transaction.atomic():  # on SQLite one at a time, so that parallel requests do not pass the limit
         requests.room_in_queue(caller.origin)
@@ -79,6 +81,19 @@ def start(caller: Caller, asked: SpecFields, provenance: dict[str, Any] | None =
     for link in (session.id, token):
         limits.guesses.right(caller.address, link)
     return session, token
+
+
+def _original_best(address: str, original: str) -> dict[str, Any]:
+    """What the page of the original tells as its best when it is forked; {} if that is nothing, or it is deleted."""
+    if not original:
+        return {}
+    try:
+        best = find(address, original).summary.get("best")
+    except Refused as e:
+        if e.status != 404:
+            raise
+        best = None
+    return {"forked": {name: best[name] for name in ("speedup", "baseline")}} if best else {}
 
 
 def links(request: HttpRequest, session: Session, token: str) -> dict[str, str]:

@@ -22,7 +22,7 @@ Fact = tuple[str, str]
 class CardOut(Schema):
     """A recording (playground.gallery.cards). `why`: a sentence of those that are worth seeing first; `speedup`: empty
     if no program was faster than PyTorch; `share`: percent of the speed of light; `launches`: the start of kernels
-    binds, so that no multiple of the limit is given."""
+    binds, so that no multiple of the limit is given; `rehearsed`: `command` needs a rehearsal to answer it."""
 
     id: str
     title: str
@@ -37,6 +37,7 @@ class CardOut(Schema):
     classes: list[str]
     facts: list[Fact]
     command: list[str]
+    rehearsed: bool
 
 
 class Recordings(Schema):

@@ -18,7 +18,7 @@ from engine.words import baseline_name, class_name, device_name
 from playground.access.requests import title_of
 from playground.gallery.words import speedup, time
 from playground.models import Session
-from playground.recordings import FOLDER
+from playground.recordings import COMMAND, FOLDER, REHEARSAL
 from sol.budget import gap_says_nothing
 
 PREDICTED = "predicted by a model; nothing ran on a GPU"
@@ -28,8 +28,8 @@ PREDICTED = "predicted by a model; nothing ran on a GPU"
 class Card:
     """One recording. `kind`: measured | predicted; `speedup`: "" if no program was faster than PyTorch; `against`: the
     baseline, the class and the time that the speedup is of; `share`: percent of the speed of light, None if unknown;
-    `classes`: those with a right program, even if it is slower than PyTorch; `command`: its words; `searched`: the
-    lower-case text that the filter looks into."""
+    `classes`: those with a right program, even if it is slower than PyTorch; `command`: its words; `rehearsed`: needs
+    a rehearsal to answer it; `searched`: the lower-case text that the filter looks into."""
 
     id: str
     title: str
@@ -44,6 +44,7 @@ class Card:
     classes: tuple[str, ...]
     facts: tuple[tuple[str, str], ...]
     command: tuple[str, ...]
+    rehearsed: bool
     searched: str
 
     @property
@@ -68,6 +69,7 @@ def worth(cards: Iterable[Card], recorded: Iterable[Session]) -> list[Card]:
 def card(session: Session) -> Card:
     """The card of a recording."""
     summary, source = session.summary, session.provenance
+    command = source.get("command", "")
     best, fastest = summary.get("best"), _fastest(summary)
     shown = best or fastest
     kind = shown["kind"] if shown else (summary.get("device") or {}).get("kind", "")
@@ -83,7 +85,8 @@ def card(session: Session) -> Card:
         reasons().get(source.get("file", ""), ""), device, kind, speedup(best["speedup"]) if best else "",
         _against(best, fastest), _share(best), bool(best and gap_says_nothing(best["ms"], best.get("gap"))),
         tuple(summary.get("fastest") or {}), tuple((name, text) for name, text in facts if text),
-        tuple(re.split(r" (?=--)", source["command"])) if source.get("command") else (),
+        tuple(re.split(r" (?=--)", command)) if command else (),
+        source.get("led_by") == REHEARSAL and command.startswith(COMMAND),
         f"{session.title} {about} {summary.get('sentence', '')}".lower(),
     )  # fmt: skip
 

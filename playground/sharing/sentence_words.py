@@ -61,6 +61,8 @@ NEXT = (
     gettext_noop("the start of its pipeline"),
     gettext_noop("the launch"),
 )
+# What a person should know of a module as it was traced (engine/trace/parent.py).
+MODULE = (gettext_noop("The module runs in eval mode. In training, {layers} would compute something else."),)
 # The levers of a report (sol/levers.py); within a sentence they begin with a small letter.
 LEVERS = (
     gettext_noop("Run {names} as one flash-style attention kernel"),
@@ -169,4 +171,4 @@ FIGURES = (
     gettext_noop("eps"),
 )
 
-ALL = (*NEXT, *LEVERS, *FIGURES)
+ALL = (*NEXT, *MODULE, *LEVERS, *FIGURES)

@@ -50,10 +50,11 @@ def take(session: Session, *, source: bool, transcript: bool) -> Snapshot:
         return known
     if Snapshot.objects.filter(of=session.id).count() >= MOST:
         raise Refused(409, f"There are {MOST} snapshots of this session already.", "Delete one of them.")
+    fork = {name: value for name, value in session.provenance.items() if name == "forked"}
     copy = Session(
         id=name, title=session.title if source else WITHOUT, state=Session.RUNNING,
         spec=session.spec if source else _without_text(session.spec), device=session.device,
-        created=session.created, provenance={"snapshot": True, "shared": shares, "record": record["id"]},
+        created=session.created, provenance={"snapshot": True, "shared": shares, "record": record["id"], **fork},
     )  # fmt: skip
     summary_ = {k: v for k, v in record.items() if k not in ("events", "texts")}
     try:

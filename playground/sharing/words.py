@@ -30,6 +30,8 @@ SCRIPT = (
     gettext_noop("{kind} · over {baseline}"),
     gettext_noop("in {cls} · trial {n}"),
     gettext_noop("{cls} {speedup} over {baseline}"),
+    gettext_noop("This is a fork of a session with {speedup} over {then}, another baseline."),
+    gettext_noop("Over {now} since trial {n}; before, {speedup} over {then}."),
     gettext_noop("Share of the speed of light, {kind}"),
     gettext_noop("of the speed of light"),
     gettext_noop("{gap}× the limit"),

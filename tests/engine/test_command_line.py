@@ -48,6 +48,18 @@ def test_optimize_prints_its_trials_and_writes_result_and_recording(program, tmp
     assert recording.read(record).rows[-1].kind == "session.ended"
 
 
+def test_a_recording_is_searched_again_by_its_own_text(program, tmp_path, capsys):
+    record, again = tmp_path / "one.jsonl", tmp_path / "again.jsonl"
+    args = ["--device", "modelled:h200", "--trials", "1"]
+    assert command.main(["optimize", str(program), *args, "--record", str(record)]) == 0
+    assert command.main(["optimize", str(record), *args, "--record", str(again)]) == 0
+    assert recording.read(record).optimised == (program.read_text(), "program", "scale")
+    assert recording.read(again).optimised == recording.read(record).optimised
+    record.write_text("{}\n")
+    assert command.main(["optimize", str(record), *args]) == 2
+    assert "one.jsonl: line 1 is not an event" in capsys.readouterr().err
+
+
 def test_json_to_standard_output_is_json_alone(program, capsys):
     interrupt = signal.getsignal(signal.SIGINT)
     assert command.main(["optimize", str(program), "--device", "modelled:h200", "--trials", "1", "--json", "-"]) == 0

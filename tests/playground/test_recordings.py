@@ -3,13 +3,16 @@
 import argparse
 import re
 import shlex
+from pathlib import Path
 
 import pytest
 from django.core.management import CommandError, call_command
 
+from engine.__main__ import _read
 from engine.llm.rehearse import MODEL
+from engine.record.command import load
 from engine.session import events, recording, spec_arguments
-from playground import recordings
+from playground import conf, recordings
 from playground.gallery.cards import PREDICTED
 from playground.live import log
 from playground.models import Session
@@ -110,10 +113,11 @@ def test_the_repositorys_own_recordings_load_and_the_gallery_says_what_each_is(c
         if card.title.startswith("agent "):
             assert (source["kind"], source["led_by"], source["command"]) == ("predicted", "a coding agent over MCP", "")
             continue
-        assert "-m engine optimize" in source["command"] or "tests/gpu/" in source["command"]
+        assert re.match("python -m (engine optimize|engine reproduce|pytest tests/gpu/)", source["command"])
         if source["led_by"]:
             assert source["led_by"] == recordings.REHEARSAL and card.title.endswith(", rehearsed")
             assert "rules wrote each reply" in dict(card.facts)["Led by"]
+        assert card.rehearsed == (bool(source["led_by"]) and "engine optimize" in source["command"])
         assert bool(source["driver"]) == (source["kind"] == "measured")
         assert source["kind"] == "measured" or dict(card.facts)["Times"] == PREDICTED
 
@@ -137,13 +141,14 @@ def test_the_command_of_a_recording_makes_such_a_session():
     command = session.provenance["command"]
     assert command.startswith("python -m engine optimize low_rank_linear --device cuda --strategy two_stage --option ")
     assert "--option rounds=1 --option evaluations=10 --class f16 --trials 12" in command
-    session.provenance["command"] = "python -m engine optimize"  # as an older version loaded it
-    session.save()
+    session.provenance = {"file": "rehearsed_two_stage.jsonl", "command": "python -m engine optimize a.py"}
+    session.save()  # as an older version loaded it
     assert recordings.load(recordings.FOLDER / "rehearsed_two_stage.jsonl") == session.id
     assert Session.objects.get(id=session.id).provenance["command"] == command
 
 
-def test_each_recorded_command_has_what_it_runs_on():
+def test_each_recorded_command_has_what_it_runs_on(monkeypatch):
+    monkeypatch.chdir(conf.ROOT)
     parser = argparse.ArgumentParser()
     parser.add_argument("file")
     spec_arguments.add(parser)
@@ -153,4 +158,11 @@ def test_each_recorded_command_has_what_it_runs_on():
             assert source["command"] == ""
         elif "optimize" in source["command"]:
             parsed = parser.parse_args(shlex.split(source["command"])[4:])
-            assert parsed.file and parsed.device == "cuda" and parsed.trials, source["command"]
+            assert parsed.device == "cuda" and parsed.trials, source["command"]
+            source_text = Session.objects.get(provenance__file=path.name).spec["source"]
+            assert _read(parsed.file)[0].strip() == source_text.strip(), source["command"]
+        elif "reproduce" in source["command"]:
+            assert source["command"] == f"python -m engine reproduce playground/recordings/{path.name} --device cuda"
+            assert load(f"playground/recordings/{path.name}")[0]["events"]
+        else:
+            assert Path(source["command"].removeprefix("python -m pytest ")).exists(), source["command"]

@@ -34,7 +34,8 @@ from engine.session.fold.view import Trial, cause_of
 @dataclass
 class View:
     """A session at one point of its log. `best`: class -> number of its best trial; `fastest`: the same, whether or not
-    the trial is faster than PyTorch; `figures_seq`: the last event that changes a figure."""
+    the trial is faster than PyTorch; `figures_seq`: the last event that changes a figure; `module_note`: what a person
+    should know of the module as it was traced."""
 
     seq: int = 0
     started_t: float | None = None
@@ -55,6 +56,7 @@ class View:
     key: parts.Key | None = None
     graph: str = ""
     operations: int | None = None
+    module_note: str = ""
     report: str = ""
     bounds: dict[str, float] = field(default_factory=dict)
     sentence: str = ""
@@ -65,6 +67,7 @@ class View:
     trials: dict[int, Trial] = field(default_factory=dict)
     best: dict[str, int] = field(default_factory=dict)
     fastest: dict[str, int] = field(default_factory=dict)
+    stretches: list[parts.Stretch] = field(default_factory=list)
     controls: list[parts.Control] = field(default_factory=list)
     resumed: list[parts.Resumed] = field(default_factory=list)
     end: parts.End | None = None
@@ -198,7 +201,7 @@ def _progress(v: View, d: Object, t: float | None) -> None:
 
 def _traced(v: View, d: Object, t: float | None) -> None:
     v.graph, v.operations = text(d.get("graph")), whole(d.get("ops"))
-    v.title = text(d.get("title")) or v.title
+    v.title, v.module_note = text(d.get("title")) or v.title, text(d.get("note"))
 
 
 def _reported(v: View, d: Object, t: float | None) -> None:
@@ -298,6 +301,11 @@ def _judged(v: View, trial: Trial, d: Object) -> None:
     before = v.best.get(j.cls)
     if j.best and j.speedup > 1 and (before is None or j.ms < v.trials[before].judged.ms):
         v.best[j.cls] = trial.number
+    if (head := v.headline) is None:
+        return
+    if not v.stretches or v.stretches[-1].baseline != head.judged.baseline:
+        v.stretches.append(parts.Stretch(head.number, head.judged.baseline, head.judged.speedup))
+    v.stretches[-1].speedup = head.judged.speedup
 
 
 def _untimed(v: View, trial: Trial, d: Object) -> None:

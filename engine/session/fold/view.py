@@ -268,6 +268,15 @@ class Trial:
 
 
 @dataclass
+class Stretch:
+    """A part of the session whose headlines have one baseline: the first one's trial, the last one's speedup."""
+
+    trial: int
+    baseline: str
+    speedup: float
+
+
+@dataclass
 class Control:
     """A command of the owner. `action`: pause | resume | stop | budget | try | profile."""
 
@@ -356,5 +365,6 @@ class Warning:
 
 __all__ = [
     "COUNTING", "STEPS", "Baseline", "Closed", "Control", "Coverage", "End", "Failed", "Judged", "Key", "Measured",
-    "Note", "Profile", "Progress", "Region", "Resumed", "Screened", "Trial", "Uncovered", "Warning", "cause_of",
+    "Note", "Profile", "Progress", "Region", "Resumed", "Screened", "Stretch", "Trial", "Uncovered", "Warning",
+    "cause_of",
 ]  # fmt: skip

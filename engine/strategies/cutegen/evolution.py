@@ -198,9 +198,10 @@ class Evolution:
         passing: Finished | None,
     ) -> Generator[Verb, Any, None]:  # fmt: skip
         """A rung of the ladder, when its depth starts and when it ends. `base`: the kernel that it starts from;
-        `passing`: its result; `last`: its last trial."""
-        best, step = self.writer.best(), item(self.work.cls, depth) if depth else None
-        ended = passing or last
+        `passing`: its result; `last`: its last trial. Its best is that of the class of the kernel that evolves."""
+        evolving, ended = passing or base, passing or last
+        best = self.writer.state.best(evolving.cls) if evolving else self.writer.best()
+        step = item(self.work.cls, depth) if depth else None
         yield from self._show(
             "depth",
             {

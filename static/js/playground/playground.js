@@ -279,7 +279,7 @@ $("form").addEventListener("submit", async (e) => {
   $("run").firstElementChild.textContent = "Starting…";
   try {
     const first = await firstKernel();
-    const session = await request("/api/sessions", {
+    const session = await request(`/api/sessions?fork_of=${boot.fork?.id ?? ""}`, {
       body: {
         source: state[state.kind],
         source_kind: state.kind,

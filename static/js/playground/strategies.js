@@ -20,16 +20,21 @@ export function drawStrategies(choices, options, list, state, store, models = []
   return again;
 }
 
-/** What the chosen form means on the chosen device, or "": a modelled device gives a raw kernel no time. */
+const FORMS = { program: "programs", kernel: "raw kernels" };
+
+/** What the chosen form means on the chosen device, or "": a modelled device gives a raw kernel no time. The server
+ *  says what a form means (boot.forms). */
 export function formNote(form, device) {
-  if (!String(device ?? "").startsWith("modelled")) {
-    return form === "auto" ? "The form auto is raw kernels on a GPU, and programs on a modelled device." : "";
-  }
-  if (form === "kernel") {
+  const { measured = {}, predicted = {} } = boot.forms ?? {};
+  const isModelled = String(device ?? "").startsWith("modelled");
+  if (isModelled && predicted[form] === "kernel") {
     return "This device is modelled: a raw kernel gets no time on it, and CUDA does not run at all. " +
       "Choose the form program, or a GPU.";
   }
-  return form === "auto" ? "This device is modelled, so the form auto is programs here. Raw kernels need a GPU." : "";
+  if (measured[form] === predicted[form]) return ""; // the form says it
+  const [here, there] = [FORMS[measured[form]], FORMS[predicted[form]]];
+  if (!isModelled) return `The form ${form} is ${here} on a GPU, and ${there} on a modelled device.`;
+  return `This device is modelled, so the form ${form} is ${there} here. On a GPU it is ${here}.`;
 }
 
 const LINE = 500; // characters; a text that may be longer has a field of several lines

@@ -3,7 +3,7 @@ import { $, boot, coded, h } from "../page.js";
 import { baselineName, className, deviceName, duration, percent, time, times } from "../format.js";
 import { sentence, tr } from "../texts.js";
 import { headline, stateOf, underWay, used } from "./reduce.js";
-import { doing, endWords, launchBinds, pytorchStays } from "./words.js";
+import { againstWords, doing, endWords, launchBinds, pytorchStays } from "./words.js";
 
 const LINK = {
   connecting: "Connecting",
@@ -39,11 +39,14 @@ export function drawHeader(view, info) {
     $("title").textContent = view.title;
     document.title = `${view.title} · μCUTLASS playground`;
   }
+  const note = $("module-note"); // an embedded pane has none
+  if (note) note.textContent = sentence(view.module_note);
   $("algebra").hidden = !(view.begun ? view.algebraic : boot.session?.spec?.algebraic);
   const budget = view.budget.trials ?? boot.session?.spec?.trials;
   $("used").textContent = budget ? tr("{n} of {all}", { n: used(view), all: budget }) : String(used(view));
   $("viewers").textContent = info.viewers ?? "–";
   drawBest(view);
+  $("against").textContent = againstWords(view, boot.session.provenance?.forked);
   $("state").replaceChildren(...coded(words(view, info)));
 }
 

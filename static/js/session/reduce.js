@@ -58,6 +58,7 @@ export const initial = () => ({
   key: null, // of a visitor's endpoint, while the session waits for it
   graph: "",
   operations: null,
+  module_note: "",
   report: "",
   bounds: {},
   sentence: "",
@@ -68,6 +69,7 @@ export const initial = () => ({
   trials: new Map(), // number -> trial, in the order of the log
   best: new Map(), // class -> number of its best trial
   fastest: new Map(), // the same, whether or not the trial is faster than PyTorch
+  stretches: [], // {trial, baseline, speedup}: the headlines with one baseline, from a trial on
   controls: [],
   resumed: [],
   end: null,
@@ -100,6 +102,11 @@ function judged(trial, d, v) {
   const faster = (known) => !known.has(j.cls) || j.ms < v.trials.get(known.get(j.cls)).judged.ms;
   if (faster(v.fastest)) v.fastest.set(j.cls, trial.number);
   if (j.best && j.speedup > 1 && faster(v.best)) v.best.set(j.cls, trial.number);
+  const head = headline(v);
+  if (!head) return;
+  const { baseline, speedup } = head.judged;
+  if (v.stretches.at(-1)?.baseline !== baseline) v.stretches.push({ trial: head.number, baseline, speedup });
+  v.stretches.at(-1).speedup = speedup;
 }
 
 const PROPOSED = [
@@ -128,7 +135,8 @@ const HANDLERS = {
     v.progress = read(PROGRESS, d, { t });
   },
   traced: (v, d) => {
-    Object.assign(v, { graph: text(d.graph), operations: whole(d.ops), title: text(d.title) || v.title });
+    const title = text(d.title) || v.title;
+    Object.assign(v, { graph: text(d.graph), operations: whole(d.ops), title, module_note: text(d.note) });
   },
   reported: (v, d) => {
     Object.assign(v, { report: text(d.report), bounds: numbers(d.bounds), sentence: text(d.summary) });

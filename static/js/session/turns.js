@@ -4,6 +4,7 @@ import { blob, coded, h, throttle } from "../page.js";
 import { count, digits, duration, percent, time, times } from "../format.js";
 import { counts, timeOf } from "./view.js";
 import { draw as drawStrategy } from "./strategies/index.js";
+import { table } from "./strategies/table.js";
 
 const KINDS = ["turn.asked", "turn.said", "turn.answered", "script.shown"];
 const LIVE = 4000; // characters of a running turn that are shown: its end
@@ -68,19 +69,13 @@ export function ledger(turns) {
   return { all, roles, costs };
 }
 
-const cell = (tag, text, number = false) => h(tag, { class: number ? "num" : null }, text);
-
-function table(heads, rows) {
-  return h("div", { class: "turns-table", tabindex: "0" }, h("table", {},
-    h("thead", {}, h("tr", {}, heads.map(([text, number]) => cell("th", text, number)))),
-    h("tbody", {}, rows)));
-}
+const cell = (text, number = false) => h("td", { class: number ? "num" : null }, text);
 
 function byRole({ all, roles, costs }) {
   const money = (sum) => (costs ? `$${sum.cost.toFixed(4)}` : "–");
-  const row = (name, s) => h("tr", {}, cell("td", name), cell("td", s.turns, true),
-    cell("td", s.in.toLocaleString("en"), true), cell("td", s.out.toLocaleString("en"), true),
-    cell("td", duration(s.seconds), true), cell("td", money(s), true), cell("td", s.bad || "", true));
+  const row = (name, s) => h("tr", {}, cell(name), cell(s.turns, true),
+    cell(s.in.toLocaleString("en"), true), cell(s.out.toLocaleString("en"), true),
+    cell(duration(s.seconds), true), cell(money(s), true), cell(s.bad || "", true));
   const heads = ["turns", "tokens in", "out", "time", "cost", "bad replies"].map((text) => [text, true]);
   return table([["Role"], ...heads], [...[...roles].map(([name, s]) => row(name || "model", s)), row("all", all)]);
 }
@@ -88,9 +83,9 @@ function byRole({ all, roles, costs }) {
 /** S, both risks, who estimated them, ROI, and what was rejected. */
 function triage(facts) {
   const rows = (facts.rows ?? []).map((r) => h("tr", { class: r.chosen ? "" : "rejected" },
-    h("td", {}, r.title, r.why ? h("span", { class: "faint" }, ` ${r.why}`) : ""), cell("td", times(r.speedup), true),
-    cell("td", digits(r.implementation), true), cell("td", digits(r.performance), true), cell("td", r.estimated_by),
-    cell("td", digits(r.roi), true), cell("td", r.chosen ? "chosen" : "rejected")));
+    h("td", {}, r.title, r.why ? h("span", { class: "faint" }, ` ${r.why}`) : ""), cell(times(r.speedup), true),
+    cell(digits(r.implementation), true), cell(digits(r.performance), true), cell(r.estimated_by),
+    cell(digits(r.roi), true), cell(r.chosen ? "chosen" : "rejected")));
   return h("div", {}, h("p", { class: "faint" },
     `Iteration ${facts.iteration}: gap g = ${digits(facts.gap)}, exponent ${digits(facts.exponent)}. `,
     "ROI = S^exponent ÷ (risk to build × risk to gain).",
@@ -115,8 +110,8 @@ function shares(spent = {}) {
 function hypotheses(list, choose) {
   const trial = (n) => h("button", { type: "button", class: "place", onclick: () => choose(n) }, `trial ${n}`);
   return table([["Hypothesis"], ["predicted", true], ["observed", true], ["Trials"], ["Outcome"]],
-    list.map((f) => h("tr", {}, cell("td", f.title), cell("td", times(f.expected), true),
-      cell("td", f.observed === null || f.observed === undefined ? "–" : times(f.observed), true),
+    list.map((f) => h("tr", {}, cell(f.title), cell(times(f.expected), true),
+      cell(f.observed === null || f.observed === undefined ? "–" : times(f.observed), true),
       h("td", {}, (f.trials ?? []).map((n, i) => [i ? ", " : "", trial(n)])), h("td", { class: "wide" }, f.outcome))));
 }
 

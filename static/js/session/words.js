@@ -84,6 +84,21 @@ export function describe(one) {
   return `${timed}, ${tr("{speedup} over {baseline}", { speedup: times(speedup), baseline: baselineName(baseline) })}`;
 }
 
+/** That the speedup of the head is of another baseline than before, or than the original's; "" if it is not. `forked`:
+ * {speedup, baseline} of the original's head when this session began as its fork, or undefined. */
+export function againstWords({ stretches }, forked) {
+  const [before, now] = [stretches.at(-2), stretches.at(-1)];
+  if (!now) return "";
+  const over = (one) => ({ speedup: times(one.speedup), then: baselineName(one.baseline) });
+  const values = { now: baselineName(now.baseline), n: now.trial };
+  const lines = [];
+  if (forked && forked.baseline !== now.baseline)
+    lines.push(tr("This is a fork of a session with {speedup} over {then}, another baseline.", over(forked)));
+  if (before)
+    lines.push(tr("Over {now} since trial {n}; before, {speedup} over {then}.", { ...values, ...over(before) }));
+  return lines.join(" ");
+}
+
 /** Whether the limit is so far below a kernel's launch, about 4 µs, that a multiple of it says nothing. */
 export const launchBinds = (j) => j.ms / j.gap < 0.001;
 

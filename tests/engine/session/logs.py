@@ -56,7 +56,7 @@ HEAD = {
         budget=some(trials=st.integers(1, 20), eps=fraction, window=st.integers(1, 9)), seed=st.integers(0, 2**63 - 1),
         algebraic=st.booleans(),
     ),
-    "traced": some(graph=blob, ops=st.integers(0, 99), seconds=ms, title=words),
+    "traced": some(graph=blob, ops=st.integers(0, 99), seconds=ms, title=words, note=words),
     "reported": some(report=blob, bounds=limits, summary=words),
     "covered": some(regions=st.lists(region, max_size=3), uncovered=st.lists(uncovered, max_size=2), share=share,
                     text=words),

@@ -36,7 +36,7 @@ def get_inputs():
 )
 def test_the_layers_are_named(layers, words):
     traced = once(SOURCE.replace("LAYERS", layers), local_user=True)
-    note = f"The module runs in eval mode, in which {words} compute something else than in training."
+    note = f"The module runs in eval mode. In training, {words} would compute something else."
     assert traced.note == (note if words else "") and not {"dropout"} & {op.op for op in traced.graph.ops}
 
 

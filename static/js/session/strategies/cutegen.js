@@ -1,6 +1,7 @@
 // One evolving kernel (engine/strategies/cutegen): its workload, the ladder of depths, debugging, and the late profile.
 import { h } from "../../page.js";
 import { className, digits, time, times } from "../../format.js";
+import { table } from "./table.js";
 
 const STUDY = "https://arxiv.org/abs/2604.01489";
 const STATES = {
@@ -25,16 +26,13 @@ function ladder(shown) {
   return [...rungs.values()].sort((a, b) => a.depth - b.depth);
 }
 
-function table(heads, rows) {
-  const head = heads.map((text) => h("th", { scope: "col" }, text));
-  return h("div", { class: "turns-table", tabindex: "0" },
-    h("table", {}, h("thead", {}, h("tr", {}, head)), h("tbody", {}, rows)));
-}
-
 const clock = (ms) => (number(ms) === null ? "no time" : time(ms));
 
+/** Whether two trials may be compared by their times: not across precision classes, as far as both are known. */
+const alike = (one, other, classOf) => !classOf(one) || !classOf(other) || classOf(one) === classOf(other);
+
 /** The evolving kernel beside the best so far. */
-function standing(rungs, choose, ended) {
+function standing(rungs, choose, ended, classOf) {
   const passed = rungs.filter((f) => number(f.trial) !== null);
   const last = passed.at(-1), now = rungs.at(-1);
   if (!last) {
@@ -43,11 +41,14 @@ function standing(rungs, choose, ended) {
     return h("p", { class: "evolving-empty" }, why);
   }
   const best = number(now.best);
-  const slower = best !== null && best !== last.trial && number(last.ms) !== null && number(now.best_ms) !== null;
+  const ofClass = best !== null && alike(best, last.trial, classOf);
+  const slower = ofClass && best !== last.trial && number(last.ms) !== null && number(now.best_ms) !== null;
   const share = slower && now.best_ms > 0 ? last.ms / now.best_ms : null;
   const note = best === null
     ? "There is no best yet: no candidate has a time that counts."
     : best === last.trial ? "The evolving kernel is also the best so far."
+      : !ofClass ? `The best so far is in ${className(classOf(best))}, the evolving kernel in `
+        + `${className(classOf(last.trial))}.`
       : share !== null && share > 1
         ? `The evolving kernel takes ${digits(100 * (share - 1), 2)}% longer than the best. `
           + (ended ? "Each depth started" : "The next depth starts") + " from the last kernel that passed all the "
@@ -57,7 +58,7 @@ function standing(rungs, choose, ended) {
     h("dl", { class: "evolving-pair" },
       h("div", {}, h("dt", {}, "Evolving kernel (the last that passed)"),
         h("dd", {}, trial(last.trial, choose), " ", h("b", {}, clock(last.ms)), ` from depth ${last.depth}`)),
-      h("div", {}, h("dt", {}, "Best so far"),
+      h("div", {}, h("dt", {}, "Best so far", classOf(best) && ` in ${className(classOf(best))}`),
         h("dd", {}, trial(best, choose), " ", h("b", {}, best === null ? "" : clock(now.best_ms))))),
     h("p", { class: "faint" }, note),
   ];
@@ -70,10 +71,11 @@ function result(f, cls) {
   return `${time(f.ms)} ${words(f.kind)}${faster}`;
 }
 
-/** The best so far, where a depth starts from a slower kernel. `before`: the depth before it, when it ended. */
-function fasterThan(f, before, choose) {
+/** The best so far, where a depth starts from a slower kernel of its class. `before`: the depth before it, when it
+ *  ended. */
+function fasterThan(f, before, choose, classOf) {
   const [start, best] = [number(f.base_ms), number(before?.best_ms)];
-  if (start === null || best === null || start <= best) return "";
+  if (start === null || best === null || start <= best || !alike(f.base, before.best, classOf)) return "";
   return h("span", { class: "faint" }, "slower than the best, ", trial(before.best, choose), ` ${time(best)}`);
 }
 
@@ -87,7 +89,7 @@ function rows(rungs, choose, changeOf, classOf) {
       cell(String(f.depth), "num"),
       cell([h("b", {}, words(f.item)), h("span", { class: "faint" }, ` ${words(f.what)}`)], "wide"),
       cell(number(f.base) === null ? "nothing" : [
-        trial(f.base, choose), " ", clock(f.base_ms), fasterThan(f, rungs[i - 1], choose),
+        trial(f.base, choose), " ", clock(f.base_ms), fasterThan(f, rungs[i - 1], choose, classOf),
       ], "from"),
       cell(trials.length ? trials : "–"),
       cell(changeOf(number(f.trial) ?? list(f.trials).at(-1)) || "–", "wide"), cell(outcome, "wide"));
@@ -171,7 +173,7 @@ export function draw(shown, choose, ended, { rehearsed = false, changeOf = () =>
     h("h3", {}, "The evolving kernel"),
     h("p", {}, "Form: what evolves is ", FORMS[work.form] ?? words(work.form)),
     h("p", {}, "Workload class: ", h("b", { class: "workload" }, words(work.class)), ` – ${words(work.why)}`),
-    standing(rungs, choose, ended),
+    standing(rungs, choose, ended, classOf),
     h("h4", {}, `Depths (${Math.max(0, ...rungs.map((f) => f.depth))} of ${work.depths})`),
     rehearsed ? h("p", { class: "faint" }, REHEARSED) : "",
     table(["Depth", "Optimisation asked for", "Starts from", "Trials", "What the candidate says it is", "Outcome"],

@@ -3,7 +3,8 @@
 import { h } from "../../page.js";
 import { count, digits, percent } from "../../format.js";
 import { rowsOf, Tree } from "../trials/tree.js";
-import { detail, table } from "./optiml_node.js";
+import { detail } from "./optiml_node.js";
+import { table } from "./table.js";
 
 const RULINGS = {
   accepted: ["●", "became the best", "good"],

@@ -2,6 +2,7 @@
 // after it, the parts of its reward, and the diff.
 import { blob, h } from "../../page.js";
 import { count, digits, percent, time } from "../../format.js";
+import { table } from "./table.js";
 
 const PARTS = {
   time: "Run time", memory: "Memory traffic", compute: "Arithmetic", occupancy: "Occupancy",
@@ -28,13 +29,6 @@ const SHOWN = {
 };
 const faint = (text) => h("p", { class: "faint" }, text);
 const figure = (name, value) => (value === null || value === undefined ? NONE : SHOWN[name](value));
-
-/** A table; `heads`: [[text, whether its column holds numbers]]. */
-export function table(heads, rows) {
-  const name = ([text, number]) => h("th", { scope: "col", class: number ? "num" : null }, text);
-  const head = h("tr", {}, heads.map(name));
-  return h("div", { class: "turns-table", tabindex: "0" }, h("table", {}, h("thead", {}, head), h("tbody", {}, rows)));
-}
 
 const about = (name, by, kind) => (by === "measured" && name !== "time" ? MEASURED
   : name === "time" ? (by || kind || "") : SOURCES[name]);

@@ -3,6 +3,7 @@
 // (engine/strategies/two_stage/stages.py).
 import { copyButton, h } from "../../page.js";
 import { count, time, times } from "../../format.js";
+import { table } from "./table.js";
 
 const STUDY = "https://arxiv.org/abs/2601.12698";
 const MOST_ROWS = 80;
@@ -52,12 +53,6 @@ function empty(name, { templates, rows }, ended) {
 const cell = (text, number = false) => h("td", { class: number ? "num" : null }, text);
 const note = (text) => h("p", { class: "faint" }, text);
 const settings = (values) => Object.entries(values ?? {}).map(([name, value]) => `${name} ${value}`).join(", ");
-
-function table(heads, rows) {
-  const head = heads.map(([text, number]) => h("th", { class: number ? "num" : null }, text));
-  return h("div", { class: "turns-table", tabindex: "0" },
-    h("table", {}, h("thead", {}, h("tr", {}, head)), h("tbody", {}, rows)));
-}
 
 function part(title, content) {
   return h("details", { class: "turns-part", open: open.get(title) ?? false,
