@@ -296,11 +296,18 @@ def test_a_program_that_no_back_end_takes_is_refused_with_its_words(monkeypatch)
 def test_structures_are_tried_beside_configurations_the_expected_best_first():
     g = Builder()
     y = g.op("mm", [g.input("a", (4096, 4096)), g.input("b", (4096, 4096))], (4096, 4096))
-    proposals = search(planner(g.graph(y), ("tf32",)), 6)
+    proposals = search(planner(g.graph(y), ("tf32",)), 8)
     assert "guard f32" in proposals[0].text  # f16's roof is twice as high
     first, second = [p for p in proposals if "guard" not in p.text][:2]
     assert "permute 1x0" in first.text and "transposed along K" in first.change  # tf32 reads K alone at full speed
     assert "permute" not in second.text and "tile" in proposals[2].change
+
+
+def test_what_nvcc_builds_waits_for_the_rest_where_it_promises_little():
+    g = Builder()
+    y = g.op("mm", [g.input("a", (4096, 4096)), g.input("b", (4096, 4096))], (4096, 4096))
+    backends = [p.backend for p in search(planner(g.graph(y), ("tf32",)), 8)]
+    assert backends[:6] == ["cute"] * 6 and "cpp" in backends
 
 
 def test_a_convolution_has_tiles_to_try():

@@ -2,8 +2,8 @@
 
 The plan starts with the best configuration of a similar problem if there is one (engine.strategies.planner.memory),
 else with every choice left to the compiler, or with the model's best one where that is far ahead. Then come, in turns,
-the model's best configurations and the other structures. `triage` (sol.triage) orders the structures: by the model's
-promise, discounted by how well such promises held.
+the model's best configurations and the other structures, and last what takes nvcc long and promises little. `triage`
+(sol.triage) orders the structures: by the model's promise, discounted by how well such promises held.
 """
 
 from __future__ import annotations
@@ -37,6 +37,10 @@ PLAIN = "each operation as it comes"
 # to take this many times as long as its best tile. Of 19 transposed convolutions with rows of whole 16 bytes on an H200
 # (engine/results, kernelbench-248) the model was off by 3% in the mean and by 39% at most, whichever tile they had.
 OPENS = 1.2
+# A structure that nvcc builds waits for all that builds in seconds if the model expects it to take this many times as
+# long as the first one: of 33 such trials on an H200 (engine/results, 2026-11-30 and 2026-12-01) none was the best, and
+# each held its session up for 8 to 25 s.
+DEAR = 1.3
 
 
 @dataclass(frozen=True)
@@ -144,11 +148,16 @@ class Line:
         if out[0].structure is not opening.structure:
             out.append(opening)
         seeds = [s for s in seeds if s.ranked is not out[0].ranked]
-        others = [Step(s) for s in self.structures[1:]]
+        others = [Step(s) for s in self.structures[1:] if not self._dear(s)]
         while seeds or others:
             out += [*others[:1], *seeds[:1]]
             seeds, others = seeds[1:], others[1:]
-        return out
+        return out + [Step(s) for s in self.structures[1:] if self._dear(s)]
+
+    def _dear(self, s: Structure) -> bool:
+        first = self.structures[0]
+        own, least = (build_cost.cost(x.base, x.backend) for x in (s, first))
+        return own > least == 0 and s.ms > DEAR * first.ms
 
     def seeds(self, times: int = 1) -> list[Step]:
         seeds = candidates.seeds(self.ranked, times * SEEDS["cute" if self.light else self.backend])
