@@ -9,7 +9,7 @@ import warnings
 from collections.abc import Iterator
 from typing import Any
 
-from engine.trace.names import flex, own_operators
+from engine.trace.names import of_functions, own_operators
 from engine.trace.recurrent import shapes_only
 from engine.trace.results import leaves_of
 from engine.trace.values import numbers
@@ -32,7 +32,7 @@ class Resized(Exception):
 @contextlib.contextmanager
 def traceable() -> Iterator[None]:
     """In this context PyTorch's own checks of values are left out, and operators of a text are their bodies."""
-    with unvalidated(), own_operators.opened(), flex.opened():
+    with unvalidated(), own_operators.opened(), of_functions.opened():
         yield
 
 

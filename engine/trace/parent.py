@@ -33,8 +33,7 @@ PRELOAD = ("torch", "engine.trace.warm")
 @dataclass(frozen=True)
 class Traced:
     """`title`: a short name for the page. `has`: {class, inputs_from, init_inputs, fake, by, values,
-    in_training, torch}; `values`:
-    JSON of the arguments that are no tensors, or ""."""
+    in_training, both_branches, torch}; `values`: JSON of the arguments that are no tensors, or ""."""
 
     graph: OpGraph
     title: str
@@ -44,9 +43,12 @@ class Traced:
     @property
     def note(self) -> str:
         """What a person should know of the module as it was traced; "" if nothing."""
+        notes = []
         if layers := self.has.get("in_training"):
-            return f"The module runs in eval mode, in which {layers} compute something else than in training."
-        return ""
+            notes.append(f"The module runs in eval mode, in which {layers} compute something else than in training.")
+        if self.has.get("both_branches"):
+            notes.append("Both branches of torch.cond are computed and counted in the limit; PyTorch computes one.")
+        return " ".join(notes)
 
 
 def trace(
