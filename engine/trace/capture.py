@@ -53,6 +53,7 @@ class Capture:
         self.names: dict[Any, Any] = {}  # fx node -> tensor name, or a tuple of names
         self.inputs: list[str] = []
         self.drawn: set[str] = set()  # operations that draw from PyTorch's generator
+        self.module = program.graph_module  # whose nodes are read: the program's, or that of a block inside it
 
     def graph(self) -> dict:
         signature = self.program.graph_signature
@@ -232,7 +233,7 @@ class Capture:
     def _line_within(self, node: Any) -> int | None:
         """The first line inside a node with a graph of its own (a `with` block)."""
         for value in node.args:
-            inner = getattr(self.program.graph_module, str(getattr(value, "target", "")), None)
+            inner = getattr(self.module, str(getattr(value, "target", "")), None)
             for inner_node in getattr(getattr(inner, "graph", None), "nodes", ()):
                 line = self._line(inner_node)
                 if line is not None:
@@ -327,14 +328,16 @@ class Capture:
         """Inline the graph of `with torch.enable_grad():`, or of autocast switched off, which computes the same without
         the block."""
         inner, *operands = node.args[next(i for i, a in enumerate(node.args) if getattr(a, "op", "") == "get_attr") :]
-        graph, arguments = getattr(self.program.graph_module, str(inner.target)).graph, iter(operands)
-        for inner_node in graph.nodes:
+        outer, self.module = self.module, getattr(self.module, str(inner.target))
+        arguments = iter(operands)
+        for inner_node in self.module.graph.nodes:
             if inner_node.op == "placeholder":
                 self.names[inner_node] = self.names[next(arguments)]
             elif inner_node.op == "call_function":
                 self._call(inner_node)
             elif inner_node.op == "output":
                 self.names[node] = tuple(self._name(value) for value in inner_node.args[0])
+        self.module = outer
 
     def _computes_nothing(self, op: str, attrs: dict, inputs: list[str], value: Any) -> bool:
         if op in _ALWAYS_NOTHING:

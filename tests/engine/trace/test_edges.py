@@ -105,17 +105,6 @@ def test_a_compiled_function_is_what_it_compiles():
     assert ops(graph("return torch.compile(lambda x: x * 2)(args[0])")) == ["mul"]
 
 
-@pytest.mark.parametrize(
-    ("forward", "what"),
-    [
-        ("with torch.autocast('cpu', dtype=torch.bfloat16):\n    y = args[0] @ args[0]\nreturn y", "autocast"),
-    ],
-)
-def test_what_the_tracer_does_not_follow_is_named_with_its_line(forward, what):
-    bad = refused(forward)
-    assert bad.code == "not_covered" and what in bad.reason and f"Line {bad.line}" in bad.reason
-
-
 def test_an_operator_of_the_text_is_looked_into_and_one_of_another_library_is_named_with_it():
     head = (
         "@torch.library.custom_op('mine::twice', mutates_args=())\ndef twice(x: torch.Tensor) -> torch.Tensor:\n"
@@ -138,6 +127,14 @@ def test_a_scripted_module_is_traced_by_torch_fx_whatever_its_name_is():
 def test_a_block_that_only_switches_gradients_or_autocast_off_is_looked_into(block):
     g = graph(f"with {block}:\n    y = args[0] * 2\n    z = y.relu()\nreturn z + y")
     assert ops(g) == ["mul", "relu", "add"] and g.ops[1].line == 12
+
+
+def test_a_block_inside_another_is_looked_into():
+    g = graph(
+        "with torch.enable_grad():\n    y = args[0] * 2\n    with torch.autocast('cpu', enabled=False):\n"
+        "        z = y.relu()\n    y = y + z\nreturn y.exp()"
+    )
+    assert ops(g) == ["mul", "relu", "add", "exp"] and g.ops[1].line == 13
 
 
 def test_an_operation_without_a_rule_is_priced_by_its_bytes_and_named():
