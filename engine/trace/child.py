@@ -20,7 +20,7 @@ from engine.trace import capture, chance, exported, fx, results
 from engine.trace.explain import data_dependent, explain, mixed_product
 from engine.trace.fake import fake_tensors
 from engine.trace.load import Bad, Loaded, in_training, line_of, load
-from engine.trace.names import control_flow
+from engine.trace.names import remarks
 from engine.trace.values import numbers, sizes
 from engine.trace.values.recipes import Recipes
 from engine.trace.writes import state
@@ -92,7 +92,7 @@ def _attempt(source: str, fake: bool) -> dict:
     import torch
 
     torch.compiler.set_stance("force_eager")  # run torch.compile's functions uncompiled: same results
-    control_flow.forget()
+    remarks.forget()
     recipes = Recipes()
     pretending = _pretending(recipes) if fake else contextlib.nullcontext()
     with torch.no_grad(), exported.traceable(), pretending:  # also while the module is built
@@ -137,7 +137,7 @@ def _attempt(source: str, fake: bool) -> dict:
             "by": by,
             "values": _plain_values(inputs),
             "in_training": in_training(model),
-            "both_branches": control_flow.both_branches(),
+            **remarks.every(),
             "torch": torch.__version__,
         },
     }

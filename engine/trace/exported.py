@@ -9,7 +9,7 @@ import warnings
 from collections.abc import Iterator
 from typing import Any
 
-from engine.trace.names import of_functions, own_operators
+from engine.trace.names import autocast, of_functions, own_operators
 from engine.trace.recurrent import shapes_only
 from engine.trace.results import leaves_of
 from engine.trace.values import numbers
@@ -71,6 +71,8 @@ def _functional(model: Any, inputs: tuple[Any, ...], named: dict[str, Any] | Non
 
     program = torch.export.export(model, inputs, named or None, strict=False)
     in_place.detach(program)
+    if autocast.enabled(program):
+        program = autocast.without_blocks(program)
     if any(map(in_place.writes, program.graph.nodes)) and not in_place.functional(program):
         program = program.run_decompositions({})
     return program

@@ -33,7 +33,8 @@ PRELOAD = ("torch", "engine.trace.warm")
 @dataclass(frozen=True)
 class Traced:
     """`title`: a short name for the page. `has`: {class, inputs_from, init_inputs, fake, by, values,
-    in_training, both_branches, torch}; `values`: JSON of the arguments that are no tensors, or ""."""
+    in_training, torch} and what engine.trace.names.remarks has; `values`: JSON of the arguments that are no tensors, or
+    ""."""
 
     graph: OpGraph
     title: str
@@ -49,6 +50,15 @@ class Traced:
         if self.has.get("both_branches"):
             notes.append("Both branches of torch.cond are computed and counted in the limit; PyTorch computes one.")
         return " ".join(notes)
+
+    def on_gpu(self) -> OpGraph:
+        """The graph, for a session that runs the module on a GPU. Raises SessionRefused if it is that of a CPU."""
+        line = str(self.has.get("autocast", ""))
+        if "autocast" not in self.has:
+            return self.graph
+        at, number = (f"Line {line}", int(line)) if line.isdecimal() and len(line) < 7 else ("The module", None)
+        reason = f"{at} computes under autocast, whose casts are others on a GPU than on the CPU, where it is traced"
+        raise SessionRefused("not_covered", f"{reason}; convert with .to(...) instead.", number)
 
 
 def trace(

@@ -8,8 +8,9 @@ from collections.abc import Callable, Iterator
 from typing import Any
 from unittest import mock
 
+from engine.trace.names import remarks
+
 _PACKAGE = "torch._higher_order_ops"
-_chosen: set[str] = set()  # "cond" once a tensor chose between two branches
 
 
 @contextlib.contextmanager
@@ -33,16 +34,6 @@ def opened() -> Iterator[None]:
         yield
 
 
-def both_branches() -> bool:
-    """Return True if both branches of a torch.cond, of which PyTorch computes one, were computed since `forget`."""
-    return bool(_chosen)
-
-
-def forget() -> None:
-    """Begin with another module."""
-    _chosen.clear()
-
-
 def _run(function: Callable, *args: Any) -> Any:
     return function(*args)
 
@@ -54,7 +45,7 @@ def _cond(predicate: Any, true: Callable, false: Callable, operands: Any) -> Any
 
     if not isinstance(predicate, torch.Tensor):
         return true(*operands) if predicate else false(*operands)
-    _chosen.add("cond")
+    remarks.remark("both_branches", "torch.cond")
     before = _versions(true, false, operands)
     (yes, form), (no, other) = (tree_flatten(branch(*operands)) for branch in (true, false))
     if before != _versions(true, false, operands):
@@ -110,4 +101,4 @@ def _stacked(results: list[Any]) -> Any:
     return tree_map(lambda *row: torch.stack(row) if isinstance(row[0], torch.Tensor) else row[0], *results)
 
 
-__all__ = ["both_branches", "forget", "opened"]
+__all__ = ["opened"]

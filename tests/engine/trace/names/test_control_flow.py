@@ -6,7 +6,7 @@ from torch._higher_order_ops import scan, while_loop
 from torch._higher_order_ops.map import map as mapped
 
 from engine.devices import SessionRefused
-from engine.trace.names import control_flow, of_functions
+from engine.trace.names import of_functions, remarks
 from tests.engine.traced import in_copies, once
 
 pytestmark = pytest.mark.filterwarnings("ignore")
@@ -110,6 +110,6 @@ def test_a_branch_that_writes_a_tensor_is_refused_with_its_line():
 def test_a_new_module_has_no_branches():
     with of_functions.opened():
         chosen(torch.ones(2, 8))
-    assert control_flow.both_branches()
-    control_flow.forget()
-    assert not control_flow.both_branches()
+    assert remarks.every()
+    remarks.forget()
+    assert not remarks.every()
