@@ -12,7 +12,7 @@ from typing import Any
 from engine.trace.names import autocast, of_functions, own_operators
 from engine.trace.recurrent import shapes_only
 from engine.trace.results import leaves_of
-from engine.trace.values import numbers
+from engine.trace.values import numbers, packed
 from engine.trace.values.validation import unvalidated
 from engine.trace.writes import in_place
 from engine.trace.writes.state import size
@@ -32,7 +32,7 @@ class Resized(Exception):
 @contextlib.contextmanager
 def traceable() -> Iterator[None]:
     """In this context PyTorch's own checks of values are left out, and operators of a text are their bodies."""
-    with unvalidated(), own_operators.opened(), of_functions.opened():
+    with unvalidated(), own_operators.opened(), of_functions.opened(), packed.opened():
         yield
 
 
