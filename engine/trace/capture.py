@@ -183,7 +183,8 @@ class Capture:
         self.names[node] = self._add(name, value, kind, path, node)
 
     def _add(self, name: str, value: Any, kind: str, path: str, node: Any) -> str:
-        name, n = name[:80] or "t", 1
+        name = name[:80] or "t"
+        name, n = f"p_{name}" if name[0].isdigit() else name, 1  # of a Model that is an nn.Sequential itself
         base = name
         while name in self.tensors:
             name, n = f"{base}_{n}", n + 1

@@ -129,6 +129,16 @@ def test_a_block_that_only_switches_gradients_or_autocast_off_is_looked_into(blo
     assert ops(g) == ["mul", "relu", "add"] and g.ops[1].line == 12
 
 
+def test_a_model_that_is_a_sequential_itself_has_names_for_its_parameters():
+    source = (
+        "import torch\nfrom torch import nn\nclass Model(nn.Sequential):\n    def __init__(self):\n"
+        "        super().__init__(nn.Linear(8, 4), nn.ReLU())\ndef get_inputs():\n    return [torch.randn(2, 8)]\n"
+    )
+    g = OpGraph.from_json(json.dumps(child._trace(source, True)["graph"]))
+    names = {t.name: t.path for t in g.tensors.values() if t.kind == "parameter"}
+    assert names == {"p_0_weight": "0.weight", "p_0_bias": "0.bias"}
+
+
 def test_a_block_inside_another_is_looked_into():
     g = graph(
         "with torch.enable_grad():\n    y = args[0] * 2\n    with torch.autocast('cpu', enabled=False):\n"
