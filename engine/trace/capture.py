@@ -265,6 +265,8 @@ class Capture:
             raise foreign.refuse(foreign.construct(node.target), line, of_device=name == "autocast")
         library, _, op = schema.name.partition("::")
         if library != "aten":
+            if not node.users and not schema.is_mutable:
+                return  # what forward-mode derivatives look at for a type
             raise foreign.refuse(foreign.operator(library, op), line)
         tensors = (value,) if isinstance(value, torch.Tensor) else value
         if not isinstance(tensors, (list, tuple)) or not any(isinstance(t, torch.Tensor) for t in tensors):

@@ -285,6 +285,7 @@ def test_a_converted_instance_and_a_tied_weight_stay_what_they_are():
         ("return torch.vmap(torch.dot)(args[0], args[0])", "pass", "bmm"),
         ("return self.l(args[0]) * 2", "self.l = torch.jit.script(nn.Linear(8, 8))", "addmm"),
         ("return torch.func.grad(lambda y: (y @ y).sum())(args[0])", "pass", "mm"),
+        ("return torch.func.jvp(lambda y: y * y, (args[0],), (args[0],))[1]", "pass", "mul"),
         ("return torch.vmap(lambda x: torch.cond(x.sum() > 0, torch.sin, torch.cos, (x,)))(args[0])", "pass", "where"),
     ],
 )
