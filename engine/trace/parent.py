@@ -49,6 +49,10 @@ class Traced:
             notes.append(f"The module runs in eval mode, in which {layers} compute something else than in training.")
         if self.has.get("both_branches"):
             notes.append("Both branches of torch.cond are computed and counted in the limit; PyTorch computes one.")
+        if "selections" in self.has:
+            notes.append(
+                "Branches on whether a mask selects anything are the same in every call: they change no result."
+            )
         return " ".join(notes)
 
     def on_gpu(self) -> OpGraph:

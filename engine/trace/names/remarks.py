@@ -6,7 +6,8 @@ _remarks: dict[str, str] = {}
 
 
 def remark(key: str, value: str) -> None:
-    """Keep the first value of a key: both_branches (a torch.cond), or autocast (the line of a block that casts)."""
+    """Keep the first value of a key: both_branches (a torch.cond), autocast (the line of a block that casts), or
+    selections (a branch on whether a mask selects anything)."""
     _remarks.setdefault(key, value)
 
 
