@@ -91,7 +91,11 @@ def test_a_result_whose_size_depends_on_values_has_its_line_and_a_way_out(result
     ("forward", "code", "words"),
     [
         ("return torch.from_numpy(args[0].numpy()) * 2", "leaves_torch", ".numpy()"),
-        ("return torch.nested.nested_tensor([args[0]])", "not_covered", "_nested_tensor_from_tensor_list"),
+        ("return torch.nested.nested_tensor([args[0]])", "not_covered", "a nested tensor, which the tracer cannot"),
+        ("return torch.nested.as_nested_tensor(list(args), layout=torch.jagged)", "not_covered", "rnn.pad_sequence"),
+        ("return args[0].to_sparse_csr() @ args[0]", "not_covered", ".to_dense()"),
+        ("return args[0].as_subclass(type('Own', (torch.Tensor,), {})) * 2", "leaves_torch", "a class of its own"),
+        ("return __import__('copy').deepcopy(args[0] * 2) + 1", "cannot_trace", "the memory of a tensor (a deepcopy"),
         ("return args[0].to(torch.uint16)", "element_type", "torch.uint16; the engine supports float64"),
         ("return args[0]", "nothing_computed", "its outputs are its inputs"),
     ],
