@@ -76,7 +76,7 @@ def _with_values(source: str, without: Bad) -> dict:
     Raises `without`, the refusal of the trace with fake tensors, where more does: that one knows the first such line,
     and a way out."""
     ways = [contextlib.nullcontext] if without.of_size else []
-    if _bytes < REAL_BYTES:
+    if choices.may_ask(source) and _bytes < REAL_BYTES:
         ways += [functools.partial(choices.assumed, truth) for truth in (True, False)]
     for way in ways:
         try:

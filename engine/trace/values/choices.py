@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import functools
+import re
 from collections.abc import Callable, Iterator
 from typing import Any
 from unittest import mock
@@ -22,8 +23,14 @@ _SELECTIONS = (
     *("nonzero", "index", "index_put", "index_put_", "_index_put_impl_", "masked_select", "masked_scatter"),
     *("any", "sum", "count_nonzero"),
 )
+_ASKS = re.compile(r"\b(any|numel|count_nonzero|len|size)\(|\.sum\(\)\s*[=!>]=?\s*0|\.shape\[0\]")
 _assumed: list[bool] = []  # whether masks have an element, while a module is traced so
 _asked: list[bool] = []  # that answer, each time that it was asked for
+
+
+def may_ask(source: str) -> bool:
+    """Return True if a text may ask whether a selection is empty."""
+    return _ASKS.search(source) is not None
 
 
 @contextlib.contextmanager
@@ -158,4 +165,4 @@ def _selecting(whole: bool | None) -> Any:
     return Selecting()
 
 
-__all__ = ["assumed", "check"]
+__all__ = ["assumed", "check", "may_ask"]

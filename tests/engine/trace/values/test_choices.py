@@ -5,6 +5,7 @@ import pytest
 pytest.importorskip("torch")
 
 from engine.devices import SessionRefused
+from engine.trace.values.choices import may_ask
 from tests.engine.traced import in_copies
 
 SOURCE = """
@@ -63,3 +64,8 @@ def test_what_may_change_one_is_refused_with_its_line(what):
     with pytest.raises(SessionRefused) as refusal:
         in_copies(source(REFUSED[what]), local_user=True)
     assert (refusal.value.code, refusal.value.line is not None) == ("data_dependent", True)
+
+
+def test_only_texts_that_may_ask_are_traced_once_more():
+    assert all(may_ask(lines) for lines in TAKEN.values())
+    assert not may_ask("while x.abs().max() > 0.1:\n    x = self.net(x)")
