@@ -16,7 +16,7 @@ from engine.trace.explain import depends_on_values, quoted
 from engine.trace.load import Bad
 from engine.trace.names import aliases, foreign, padding, spellings
 from engine.trace.strided import Step, as_views
-from engine.trace.values import empty, equal, masks, sizes
+from engine.trace.values import counts, empty, equal, masks, sizes
 from engine.trace.values.plain import dtype_names, plain
 
 MAX_OPS = 5000
@@ -271,6 +271,9 @@ class Capture:
         tensors = (value,) if isinstance(value, torch.Tensor) else value
         if not isinstance(tensors, (list, tuple)) or not any(isinstance(t, torch.Tensor) for t in tensors):
             return  # asserts, for example, compute no tensor
+        if (size := counts.range_of(node)) is not None:
+            self._views(node, self._name(size.args[0]), counts.steps(size, whole=False), line, size.args[0])
+            return
         inputs, attrs = self._arguments(node, schema)
         if op == "broadcast_tensors":
             self._broadcast(node, inputs, tensors, line)
@@ -316,9 +319,9 @@ class Capture:
             names.append(name)
         self.names[node] = tuple(names)
 
-    def _views(self, node: Any, name: str, steps: list[Step], line: int | None) -> None:
-        """Write an operation as a chain of views."""
-        value = node.args[0].meta["val"]
+    def _views(self, node: Any, name: str, steps: list[Step], line: int | None, source: Any = None) -> None:
+        """Write an operation as a chain of views, or of other operations on one tensor: that of `source`, a node."""
+        value = (source or node.args[0]).meta["val"]
         for i, (op, attrs, apply) in enumerate(steps):
             own = f"{node.name}_{i}"
             value = apply(value)
@@ -374,6 +377,9 @@ class Capture:
             if isinstance(value, torch.fx.Node):
                 if "Generator" in str(argument.type):
                     raise chance.refuse_generator(schema.name.partition("::")[2], self._line(node))
+                if counts.is_size(value) and "Tensor" in str(argument.type) and value not in self.names:
+                    first = value.args[0]
+                    self._views(value, self._name(first), counts.steps(value, whole=True), self._line(node), first)
                 inputs.append(self._name(value))
             elif (sized := sizes.argument(schema.name, argument.name, value)) is not None:
                 attrs[argument.name] = sized
