@@ -83,7 +83,10 @@ class Fused:
 def _argument(how: Any, x: Sequence[Any]) -> Any:
     """An argument of aten_calls.Call: the place of a tensor, those of several, or a value."""
     if isinstance(how, int):
-        return x[how]
+        place = x[how]
+        if getattr(how, "on_host", False):
+            return place.graph.call_function(torch.ops.aten._to_copy.default, (place,), {"device": torch.device("cpu")})
+        return place
     if isinstance(how, list):
         return [None if i is None else x[i] for i in how]
     return how.value

@@ -283,6 +283,8 @@ class _Session:
         from engine.trace import trace
 
         traced = (self.tracer or trace)(self.spec.source, cancelled=self.owner.stop.is_set, local_user=self.local_user)
+        if self.device.kind == "measured":
+            traced.on_gpu()
         return traced.graph, traced.title, getattr(traced, "note", "")
 
     @contextmanager

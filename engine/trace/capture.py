@@ -16,7 +16,7 @@ from engine.trace.explain import depends_on_values, quoted
 from engine.trace.load import Bad
 from engine.trace.names import aliases, foreign, padding, spellings
 from engine.trace.strided import Step, as_views
-from engine.trace.values import empty, equal, masks, sizes
+from engine.trace.values import counts, empty, equal, masks, sizes
 from engine.trace.values.plain import dtype_names, plain
 
 MAX_OPS = 5000
@@ -53,6 +53,7 @@ class Capture:
         self.names: dict[Any, Any] = {}  # fx node -> tensor name, or a tuple of names
         self.inputs: list[str] = []
         self.drawn: set[str] = set()  # operations that draw from PyTorch's generator
+        self.module = program.graph_module  # whose nodes are read: the program's, or that of a block inside it
 
     def graph(self) -> dict:
         signature = self.program.graph_signature
@@ -182,7 +183,8 @@ class Capture:
         self.names[node] = self._add(name, value, kind, path, node)
 
     def _add(self, name: str, value: Any, kind: str, path: str, node: Any) -> str:
-        name, n = name[:80] or "t", 1
+        name = name[:80] or "t"
+        name, n = f"p_{name}" if name[0].isdigit() else name, 1  # of a Model that is an nn.Sequential itself
         base = name
         while name in self.tensors:
             name, n = f"{base}_{n}", n + 1
@@ -232,7 +234,7 @@ class Capture:
     def _line_within(self, node: Any) -> int | None:
         """The first line inside a node with a graph of its own (a `with` block)."""
         for value in node.args:
-            inner = getattr(self.program.graph_module, str(getattr(value, "target", "")), None)
+            inner = getattr(self.module, str(getattr(value, "target", "")), None)
             for inner_node in getattr(getattr(inner, "graph", None), "nodes", ()):
                 line = self._line(inner_node)
                 if line is not None:
@@ -263,10 +265,15 @@ class Capture:
             raise foreign.refuse(foreign.construct(node.target), line, of_device=name == "autocast")
         library, _, op = schema.name.partition("::")
         if library != "aten":
+            if not node.users and not schema.is_mutable:
+                return  # what forward-mode derivatives look at for a type
             raise foreign.refuse(foreign.operator(library, op), line)
         tensors = (value,) if isinstance(value, torch.Tensor) else value
         if not isinstance(tensors, (list, tuple)) or not any(isinstance(t, torch.Tensor) for t in tensors):
             return  # asserts, for example, compute no tensor
+        if (size := counts.range_of(node)) is not None:
+            self._views(node, self._name(size.args[0]), counts.steps(size, whole=False), line, size.args[0])
+            return
         inputs, attrs = self._arguments(node, schema)
         if op == "broadcast_tensors":
             self._broadcast(node, inputs, tensors, line)
@@ -312,9 +319,9 @@ class Capture:
             names.append(name)
         self.names[node] = tuple(names)
 
-    def _views(self, node: Any, name: str, steps: list[Step], line: int | None) -> None:
-        """Write an operation as a chain of views."""
-        value = node.args[0].meta["val"]
+    def _views(self, node: Any, name: str, steps: list[Step], line: int | None, source: Any = None) -> None:
+        """Write an operation as a chain of views, or of other operations on one tensor: that of `source`, a node."""
+        value = (source or node.args[0]).meta["val"]
         for i, (op, attrs, apply) in enumerate(steps):
             own = f"{node.name}_{i}"
             value = apply(value)
@@ -327,14 +334,16 @@ class Capture:
         """Inline the graph of `with torch.enable_grad():`, or of autocast switched off, which computes the same without
         the block."""
         inner, *operands = node.args[next(i for i, a in enumerate(node.args) if getattr(a, "op", "") == "get_attr") :]
-        graph, arguments = getattr(self.program.graph_module, str(inner.target)).graph, iter(operands)
-        for inner_node in graph.nodes:
+        outer, self.module = self.module, getattr(self.module, str(inner.target))
+        arguments = iter(operands)
+        for inner_node in self.module.graph.nodes:
             if inner_node.op == "placeholder":
                 self.names[inner_node] = self.names[next(arguments)]
             elif inner_node.op == "call_function":
                 self._call(inner_node)
             elif inner_node.op == "output":
                 self.names[node] = tuple(self._name(value) for value in inner_node.args[0])
+        self.module = outer
 
     def _computes_nothing(self, op: str, attrs: dict, inputs: list[str], value: Any) -> bool:
         if op in _ALWAYS_NOTHING:
@@ -368,6 +377,9 @@ class Capture:
             if isinstance(value, torch.fx.Node):
                 if "Generator" in str(argument.type):
                     raise chance.refuse_generator(schema.name.partition("::")[2], self._line(node))
+                if counts.is_size(value) and "Tensor" in str(argument.type) and value not in self.names:
+                    first = value.args[0]
+                    self._views(value, self._name(first), counts.steps(value, whole=True), self._line(node), first)
                 inputs.append(self._name(value))
             elif (sized := sizes.argument(schema.name, argument.name, value)) is not None:
                 attrs[argument.name] = sized

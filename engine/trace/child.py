@@ -20,7 +20,8 @@ from engine.trace import capture, chance, exported, fx, results
 from engine.trace.explain import data_dependent, explain, mixed_product
 from engine.trace.fake import fake_tensors
 from engine.trace.load import Bad, Loaded, in_training, line_of, load
-from engine.trace.values import numbers, sizes
+from engine.trace.names import remarks
+from engine.trace.values import choices, numbers, sizes
 from engine.trace.values.recipes import Recipes
 from engine.trace.writes import state
 from engine.trace.writes.state import State
@@ -29,6 +30,8 @@ from engine.trace.writes.state import State
 _FINAL = ("syntax_error", "data_dependent", "random", "writes", "sandbox_file", "sandbox_network", "sandbox_process")
 _MUTATED = re.compile(r"Constant (\S+) is mutated in the forward")  # torch.export's words
 LONGEST_NAME = 60  # characters of a class's name in a title
+REAL_BYTES = 1 << 30  # of weights, above which a module is not built in memory for a branch that depends on values
+_bytes = 0  # of the weights of the module that was built last
 _watch: Watch | None = None
 
 
@@ -61,23 +64,30 @@ def _trace(source: str, fake: bool) -> dict:
             if not _reads_a_cache(answer):
                 return answer
         except Bad as e:
-            if e.of_size:
-                return _with_sizes_of_values(source, e)
+            if e.code == "data_dependent":
+                return _with_values(source, e)
             if e.code in _FINAL:
                 raise
     return _attempt(source, fake=False)
 
 
-def _with_sizes_of_values(source: str, without: Bad) -> dict:
-    """The trace with real tensors, for a module in which only sizes depend on values. Raises `without`, the refusal of
-    the trace with fake tensors, where more does: that one knows the first such line, and a way out."""
-    try:
-        answer = _attempt(source, fake=False)
-    except Bad as e:
-        raise (e if e.code == "varying_result" else without) from None
-    if answer["has"]["by"] != "torch.export":  # torch.fx takes a size for one of every call
-        raise without
-    return answer
+def _with_values(source: str, without: Bad) -> dict:
+    """The trace with real tensors, for a module in which only sizes depend on values, or whether nothing is selected.
+    Raises `without`, the refusal of the trace with fake tensors, where more does: that one knows the first such line,
+    and a way out."""
+    ways = [contextlib.nullcontext] if without.of_size else []
+    if choices.may_ask(source) and _bytes < REAL_BYTES:
+        ways += [functools.partial(choices.assumed, truth) for truth in (True, False)]
+    for way in ways:
+        try:
+            answer = _attempt(source, fake=False, values=way)
+        except Bad as e:
+            if e.code == "varying_result":
+                raise
+            continue
+        if answer["has"]["by"] == "torch.export":  # torch.fx takes a size for one of every call
+            return answer
+    raise without
 
 
 def _reads_a_cache(answer: dict) -> bool:
@@ -87,16 +97,20 @@ def _reads_a_cache(answer: dict) -> bool:
     return answer["has"]["by"] == "torch.fx" and any(path.startswith("_tensor_constant") for path in paths)
 
 
-def _attempt(source: str, fake: bool) -> dict:
+def _attempt(source: str, fake: bool, values: Callable[[], Any] = contextlib.nullcontext) -> dict:
+    """The answer for a text. `values`: a context in which its graph is traced."""
+    global _bytes
     import torch
 
     torch.compiler.set_stance("force_eager")  # run torch.compile's functions uncompiled: same results
+    remarks.forget()
     recipes = Recipes()
     pretending = _pretending(recipes) if fake else contextlib.nullcontext()
     with torch.no_grad(), exported.traceable(), pretending:  # also while the module is built
         recipes.read = True
         loaded = stage("the text", lambda: load(source))
         model = stage(f"{loaded.cls.__name__}()", loaded.build)
+        _bytes = sum(t.numel() * t.element_size() for t in (*model.parameters(), *model.buffers()))
         inputs = stage(f"{loaded.inputs_from}()", loaded.inputs)
         recipes.read = False
         numbers.remember(model, recipes)
@@ -114,7 +128,8 @@ def _attempt(source: str, fake: bool) -> dict:
                 raise Bad("not_a_tensor", reason, forward_return_line(loaded))
 
         every = state.every_call(model, start, again)
-    graph, by = _graph_of_every_call(model, inputs, fake, every, recipes)
+    with values():
+        graph, by = _graph_of_every_call(model, inputs, fake, every, recipes)
     if chance.may_change(source):
         traced = functools.partial(_traced, model, inputs, fake, lambda read: (read.graph(), read.constants()))
         chance.refuse_change(traced()[0], lambda: traced()[0])
@@ -135,6 +150,7 @@ def _attempt(source: str, fake: bool) -> dict:
             "by": by,
             "values": _plain_values(inputs),
             "in_training": in_training(model),
+            **remarks.every(),
             "torch": torch.__version__,
         },
     }
@@ -233,6 +249,7 @@ def _traced(
 def _exported(model: Any, inputs: tuple[Any, ...]) -> Any:
     try:
         program = exported.export(model, inputs)
+        choices.check(program, model, inputs)
     except Exception as e:
         if data_dependent(e):
             raise explain(e, "forward") from None

@@ -26,6 +26,26 @@ _CUDA = re.compile(
     re.IGNORECASE,
 )
 _DATA = re.compile(r"data.dependent|_local_scalar_dense|Could not (guard|extract)|unbacked", re.IGNORECASE)
+# What an error's text shows of tensors that are not plain ones in memory: (pattern, code, what, way out).
+_FORMS = (
+    (
+        re.compile(r"[Nn]ested_?[Tt]ensor|torch\.nested\."), "not_covered", "uses a nested tensor",
+        "pad the sequences with torch.nn.utils.rnn.pad_sequence, and mask what is beyond their ends.",
+    ),
+    (
+        re.compile(r"Sparse (CSR|CSC|BSR|BSC)|Sparse(Csr|Compressed|CPU|CUDA)\b"), "not_covered",
+        "uses a sparse tensor", "give a dense one, .to_dense().",
+    ),
+    (
+        re.compile(r"Creating a new Tensor subclass"), "leaves_torch", "makes a tensor of a class of its own",
+        "compute with plain tensors.",
+    ),
+    (
+        re.compile(r"Cannot access data pointer of Tensor|invalid python storage"), "cannot_trace",
+        "reads the memory of a tensor (a deepcopy, data_ptr or a kernel of another package)",
+        "copy modules in __init__, and compute with torch's functions.",
+    ),
+)  # fmt: skip
 _IMPORTS = {"torch": "import torch", "nn": "import torch.nn as nn", "F": "import torch.nn.functional as F"}
 _DATA_TYPES = {"DataDependentOutputException", "GuardOnDataDependentSymNode", "DynamicOutputShapeException"}
 
@@ -104,6 +124,8 @@ def _way_out(text: str, op: str, resizes: bool) -> str:
     """What to write instead of a line that reads values."""
     if text.startswith("assert"):
         return "Leave the check out of the module."
+    if "while_loop(" in text:
+        return "Let its condition depend on a count of steps that begins at a number."
     if text.startswith("print("):
         return "Leave the print out of the module."
     if "pack_padded" in text or "pack_padded" in op or "pack_sequence" in text:
@@ -190,6 +212,10 @@ def explain(error: BaseException, doing: str) -> Bad:
         resizes = any(type(e).__name__ == "DynamicOutputShapeException" for e in chain)
         return depends_on_values(_op_of(chain), line, doing, resizes)
     place = quoted(line) if line else at
+    for pattern, code, what, way in _FORMS:
+        shown = text[:2000] + (linecache.getline(PASTED, line) if line and code == "not_covered" else "")
+        if pattern.search(shown):
+            return Bad(code, f"{place if line else 'The module'} {what}, which the tracer cannot follow: {way}", line)
     if unknown := next((e for e in chain if type(e).__name__ == "UnsupportedOperatorException"), None):
         op = _op_of([unknown]) or first_line(unknown)
         return Bad("not_covered", f"{place} uses {op}, which the tracer does not know; leave it out.", line)

@@ -9,10 +9,10 @@ import warnings
 from collections.abc import Iterator
 from typing import Any
 
-from engine.trace.names import flex, own_operators
+from engine.trace.names import autocast, of_functions, own_operators
 from engine.trace.recurrent import shapes_only
 from engine.trace.results import leaves_of
-from engine.trace.values import numbers
+from engine.trace.values import numbers, packed
 from engine.trace.values.validation import unvalidated
 from engine.trace.writes import in_place
 from engine.trace.writes.state import size
@@ -32,7 +32,7 @@ class Resized(Exception):
 @contextlib.contextmanager
 def traceable() -> Iterator[None]:
     """In this context PyTorch's own checks of values are left out, and operators of a text are their bodies."""
-    with unvalidated(), own_operators.opened(), flex.opened():
+    with unvalidated(), own_operators.opened(), of_functions.opened(), packed.opened():
         yield
 
 
@@ -71,6 +71,8 @@ def _functional(model: Any, inputs: tuple[Any, ...], named: dict[str, Any] | Non
 
     program = torch.export.export(model, inputs, named or None, strict=False)
     in_place.detach(program)
+    if autocast.enabled(program):
+        program = autocast.without_blocks(program)
     if any(map(in_place.writes, program.graph.nodes)) and not in_place.functional(program):
         program = program.run_decompositions({})
     return program

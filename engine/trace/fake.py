@@ -66,6 +66,31 @@ def loss_of_any_lengths() -> None:
     fake_impls.register_op_impl(op)(shape)
 
 
+@functools.cache
+def least_squares() -> None:
+    """Let `linalg.lstsq` have shapes, those of matrices of full rank: PyTorch has none, as some drivers leave residuals
+    out where the rank, a value, is lower. Most modules read the solution alone."""
+    import torch
+    from torch._subclasses import fake_impls
+
+    def shape(mode: Any, func: Any, a: Any, b: Any, rcond: Any = None, *, driver: str | None = None) -> Any:
+        rows, columns = a.shape[-2:]
+        vector = b.dim() == 1 or (b.dim() == a.dim() - 1 and b.shape == a.shape[:-1])
+        right = () if vector else (b.shape[-1],)
+        batch = a.shape[:-2] if vector else torch.broadcast_shapes(a.shape[:-2], b.shape[:-2])
+        with mode:
+            return (
+                a.new_empty((*batch, columns, *right)),
+                a.new_empty(
+                    (*batch, *right) if rows > columns and driver not in (None, "gelsy") else (0,), dtype=a.real.dtype
+                ),
+                a.new_empty(batch if driver != "gels" else (0,), dtype=torch.int64),
+                a.new_empty((*batch, min(rows, columns)) if driver in ("gelsd", "gelss") else (0,), dtype=a.real.dtype),
+            )
+
+    fake_impls.op_implementations_dict[torch.ops.aten.linalg_lstsq.default] = shape
+
+
 @contextlib.contextmanager
 def fake_tensors() -> Iterator[None]:
     """Make tensors fake in this context. Modules of fake tensors can be converted (`.half()`, `.to(torch.bfloat16)`).
@@ -80,6 +105,7 @@ def fake_tensors() -> Iterator[None]:
     histogram_of_any_type()
     grouped_product_of_any_type()
     loss_of_any_lengths()
+    least_squares()
     original, truncated = torch.nn.Module._apply, torch.nn.init._no_grad_trunc_normal_
 
     def _apply(self: Any, fn: Callable[[Any], Any], recurse: bool = True) -> Any:

@@ -33,8 +33,8 @@ PRELOAD = ("torch", "engine.trace.warm")
 @dataclass(frozen=True)
 class Traced:
     """`title`: a short name for the page. `has`: {class, inputs_from, init_inputs, fake, by, values,
-    in_training, torch}; `values`:
-    JSON of the arguments that are no tensors, or ""."""
+    in_training, torch} and what engine.trace.names.remarks has; `values`: JSON of the arguments that are no tensors, or
+    ""."""
 
     graph: OpGraph
     title: str
@@ -44,9 +44,25 @@ class Traced:
     @property
     def note(self) -> str:
         """What a person should know of the module as it was traced; "" if nothing."""
+        notes = []
         if layers := self.has.get("in_training"):
-            return f"The module runs in eval mode. In training, {layers} would compute something else."
-        return ""
+            notes.append(f"The module runs in eval mode. In training, {layers} would compute something else.")
+        if self.has.get("both_branches"):
+            notes.append("Both branches of torch.cond are computed and counted in the limit; PyTorch computes one.")
+        if "selections" in self.has:
+            notes.append(
+                "Branches on whether a mask selects anything are the same in every call: they change no result."
+            )
+        return " ".join(notes)
+
+    def on_gpu(self) -> OpGraph:
+        """The graph, for a session that runs the module on a GPU. Raises SessionRefused if it is that of a CPU."""
+        line = str(self.has.get("autocast", ""))
+        if "autocast" not in self.has:
+            return self.graph
+        at, number = (f"Line {line}", int(line)) if line.isdecimal() and len(line) < 7 else ("The module", None)
+        reason = f"{at} computes under autocast, whose casts are others on a GPU than on the CPU, where it is traced"
+        raise SessionRefused("not_covered", f"{reason}; convert with .to(...) instead.", number)
 
 
 def trace(

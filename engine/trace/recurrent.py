@@ -28,6 +28,14 @@ def _lstm(x, hx, params, has_biases, num_layers, dropout, train, bidirectional, 
     return sequence, last, cell.new_empty(cell.shape)
 
 
+def _plain_packed(x, batch_sizes, hx, params, has_biases, num_layers, dropout, train, bidirectional):
+    return _result(x, hx, bidirectional)
+
+
+def _lstm_packed(x, batch_sizes, hx, params, has_biases, num_layers, dropout, train, bidirectional):
+    return _lstm(x, hx, params, has_biases, num_layers, dropout, train, bidirectional, False)
+
+
 def _dispatched(function: Callable[..., Any]) -> Callable[..., Any]:
     """The network's function, which asks Python's kernels also where the module is only called: PyTorch's own kernel in
     C++ runs its steps one by one (a GRU of six layers and 512 steps takes 12 s)."""
@@ -51,7 +59,9 @@ def shapes_only() -> Iterator[None]:
     from torch._C import DispatchKey
 
     aten = torch.ops.aten
-    ours = {aten.lstm.input: _lstm} | dict.fromkeys((aten.gru.input, aten.rnn_tanh.input, aten.rnn_relu.input), _plain)
+    plain = (aten.gru, aten.rnn_tanh, aten.rnn_relu)
+    ours = {aten.lstm.input: _lstm, aten.lstm.data: _lstm_packed}
+    ours |= {network.input: _plain for network in plain} | {network.data: _plain_packed for network in plain}
     originals = []
     for overload, function in ours.items():
         for key in (DispatchKey.CompositeImplicitAutograd, DispatchKey.Autograd):

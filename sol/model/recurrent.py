@@ -55,6 +55,10 @@ def library_time(op: Op, c: Cost, graph: OpGraph) -> StageTime:
     if kind == op.op:
         x = graph.tensors[op.inputs[0]].shape
         steps = x[1 if op.attrs.get("batch_first") and len(x) == 3 else 0]
+        if (
+            len(x) == 2 and "batch_first" not in op.attrs
+        ):  # packed sequences, of whose steps the second tensor has the sizes
+            steps = graph.tensors[op.inputs[1]].shape[0]
         layers = int(op.attrs.get("num_layers", 1)) * (2 if op.attrs.get("bidirectional") else 1)
     main = LIBRARY_US[kind] * steps * layers * 1e-3
     return StageTime(

@@ -79,5 +79,6 @@ _fft_c2c _fft_c2r _fft_r2c _convolution _adaptive_avg_pool2d _adaptive_avg_pool3
 _safe_softmax _prelu_kernel _trilinear _euclidean_dist _logcumsumexp _unsafe_index _pad_circular _pad_enum
 nll_loss_forward nll_loss2d_forward log_sigmoid_forward
 _reshape_copy _unique2 unique_dim unique_consecutive _ctc_loss _int_mm
+_pack_padded_sequence _pad_packed_sequence
 """
 ALLOWED = frozenset(_WORDS.split())

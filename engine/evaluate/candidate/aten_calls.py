@@ -22,6 +22,17 @@ class Several(list):
     """The places of the tensors of a list; None stands for itself."""
 
 
+class OnHost(int):
+    """The place of a tensor that PyTorch reads on the CPU, whatever the others are on."""
+
+    on_host = True
+
+
+# Arguments of operations of packed sequences: how many steps there are decides what is launched.
+_ON_HOST = {("_pack_padded_sequence", "lengths"), ("_pad_packed_sequence", "batch_sizes")}
+_ON_HOST |= {(network, "batch_sizes") for network in ("lstm", "gru", "rnn_tanh", "rnn_relu")}
+
+
 class Given:
     """A value that is no tensor."""
 
@@ -102,7 +113,8 @@ def _plan(
             )
             at += n
         elif a in single:
-            plan.append((a.name, a.kwarg_only or named, at))
+            place = OnHost(at) if (schema.name.split("::")[-1], a.name) in _ON_HOST else at
+            plan.append((a.name, a.kwarg_only or named, place))
             at += 1
         elif a.name in attrs:
             value = _value(a, attrs[a.name], device, many > 0, dtype_of)
@@ -154,7 +166,7 @@ def _scalar(kind: str, value: Any) -> Any:
 def _fill(how: Any, x: list[torch.Tensor]) -> Any:
     if isinstance(how, Several):
         return [None if i is None else x[i] for i in how]
-    return x[how]
+    return x[how].cpu() if isinstance(how, OnHost) else x[how]
 
 
 def tensors(results: Any) -> Iterator[torch.Tensor]:

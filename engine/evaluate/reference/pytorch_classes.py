@@ -131,7 +131,7 @@ def rounding(cut: Callable[[Any, int], Any], products: dict[str, tuple[int, int,
     import torch
 
     from engine.trace.dispatch import DispatchMode
-    from engine.trace.names import flex
+    from engine.trace.names import of_functions
 
     class Round(DispatchMode):
         def __torch_dispatch__(self, func, types, args=(), kwargs=None):
@@ -160,7 +160,7 @@ def rounding(cut: Callable[[Any, int], Any], products: dict[str, tuple[int, int,
     for name, network in networks.items():
         setattr(torch._VF, name, stepwise(network))
     try:
-        with strict(), unfused(), flex.opened(), Round():
+        with strict(), unfused(), of_functions.opened(), Round():
             yield
     finally:
         for name, network in networks.items():
@@ -174,7 +174,7 @@ def accumulating() -> Iterator[None]:
     import torch
 
     from engine.trace.dispatch import DispatchMode
-    from engine.trace.names import flex
+    from engine.trace.names import of_functions
 
     halves = [getattr(torch, name) for name in HALF.values()]
 
@@ -188,7 +188,7 @@ def accumulating() -> Iterator[None]:
             wide = [x.float() if isinstance(x, torch.Tensor) else x for x in args]
             return func(*wide, **kwargs).to(*dtypes)
 
-    with flex.opened(), Accumulate():
+    with of_functions.opened(), Accumulate():
         yield
 
 
@@ -199,7 +199,7 @@ def widening() -> Iterator[None]:
     import torch
 
     from engine.trace.dispatch import DispatchMode
-    from engine.trace.names import flex
+    from engine.trace.names import of_functions
 
     class Widen(DispatchMode):
         def __torch_dispatch__(self, func, types, args=(), kwargs=None):
@@ -208,5 +208,5 @@ def widening() -> Iterator[None]:
                 kwargs["dtype"] = torch.float64
             return func(*args, **kwargs)
 
-    with flex.opened(), Widen():
+    with of_functions.opened(), Widen():
         yield

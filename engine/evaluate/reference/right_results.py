@@ -17,6 +17,7 @@ from engine.evaluate.correctness.operands import parts_by_rows
 from engine.evaluate.correctness.row_slices import row_inputs, slices
 from engine.evaluate.correctness.tolerance import Comparing, Comparison, compare, compare_in_parts
 from engine.evaluate.reference.module_state import get, settle
+from engine.evaluate.reference.own_types import OwnTypes
 from engine.evaluate.reference.pytorch_classes import (
     CLASSES,
     HALF,
@@ -51,6 +52,7 @@ class RightResults:
         self.data: tuple[tuple, Values] | None = None  # the data of the last request: the next class asks for it again
         self.last: tuple[tuple, tuple[str, list]] | None = None
         self._rows = row_inputs(self.graph)  # what to cut; None: the module is computed whole
+        self.types = OwnTypes()
         self._sure = False  # sliced results were compared with whole ones
 
     def forget(self) -> None:
@@ -156,22 +158,31 @@ class RightResults:
         """The wide module's outputs. An element type that the text names becomes float64: a cast to float16 would
         round the reference, and PyTorch would have no error beside it."""
         try:
-            outputs = self.module.run(self.wide, values, wide=True)
+            outputs = self._run_wide(values)
             if not any(o.is_floating_point() and o.dtype != self.torch.float64 for o in outputs):
                 return outputs
         except Bad as e:
             if e.code in ("time_limit", "exited") or e.code.startswith("sandbox") or _no_memory(e):
                 raise
         with widening():
+            return self._run_wide(values)
+
+    def _run_wide(self, values: Values) -> list:
+        """The wide module's outputs, with the numbers of the module's own types."""
+        with self.types.used():
+            outputs = self.module.run(self.wide, values, wide=True)
+        if not self.types.unknown:
+            return outputs
+        with self.types.noted():
+            self.module.run(self.module.model, values, wide=False)
+        with self.types.used():
             return self.module.run(self.wide, values, wide=True)
 
     def _widen(self) -> Any:
         model = self.module.build().double()
-        for part in model.modules():
-            if isinstance(part, self.torch.nn.RMSNorm) and part.eps is None:  # else it would be float64's
-                part.eps = self.torch.finfo(self.torch.float32).eps
         if self.graph.settled:
-            settle(model, self.module.inputs, self.torch.float64)
+            with self.types.used():
+                settle(model, self.module.inputs, self.torch.float64)
         for t in self.graph.tensors.values():
             if t.kind in ("buffer", "constant") and t.name in self.module.own:
                 own = self.module.own[t.name]

@@ -206,7 +206,7 @@ class Writer:
         if isinstance(how, _aten.Several):
             return f"[{', '.join('None' if i is None else reads[i] for i in how)}]"
         if not isinstance(how, _aten.Given):
-            return reads[how]
+            return f"{reads[how]}.cpu()" if isinstance(how, _aten.OnHost) else reads[how]
         return "device" if how.value is _DEVICE else self._constant(how.value)
 
     def _aliases(self, step, views):

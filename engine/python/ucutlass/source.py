@@ -105,7 +105,7 @@ def _argument(how: Any, reads: list[str]) -> str:
     if isinstance(how, aten_calls.Several):
         return f"[{', '.join('None' if i is None else reads[i] for i in how)}]"
     if not isinstance(how, aten_calls.Given):
-        return reads[how]
+        return f"{reads[how]}.cpu()" if isinstance(how, aten_calls.OnHost) else reads[how]
     return "device" if how.value is _DEVICE else _constant(how.value)
 
 

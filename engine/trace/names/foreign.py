@@ -17,8 +17,6 @@ def construct(target: Any) -> str:
     name = name_of(target)
     if str(getattr(target, "__module__", "")).startswith("torch._functorch"):
         return "torch.vmap or another of torch.func's transforms, which the tracer does not follow; write the axis out"
-    if name in ("cond", "while_loop", "map", "map_impl", "scan", "associative_scan"):
-        return f"torch.{name}, which depends on values; a program may depend on shapes only, so use torch.where"
     return f"{name}, which the tracer does not follow; leave it out"
 
 

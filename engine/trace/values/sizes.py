@@ -16,6 +16,7 @@ _PICKS = (
     "index",
     "masked_select",
     "repeat_interleave",
+    "_pack_padded_sequence",
 )  # the size depends on what else they read than the first tensor
 _VIEWS = ("aten::view", "aten::reshape", "aten::_unsafe_view")
 

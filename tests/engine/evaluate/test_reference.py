@@ -108,24 +108,6 @@ def test_a_module_that_names_its_types_is_computed_in_float64_too():
         assert 2**-12 < reference.pytorch_error("normal", 2, "bf16").error < 4 * 2**-8
 
 
-def test_a_norm_without_an_eps_has_that_of_f32_in_float64_too():
-    source = """import torch
-class Model(torch.nn.Module):
-    def __init__(self):
-        super().__init__()
-        self.norm = torch.nn.RMSNorm(64)
-
-    def forward(self, x):
-        return self.norm(x)
-def get_inputs(): return [1e-3 * torch.randn(8, 64)]
-"""
-    with Reference(problem(source)) as reference:
-        (right,) = read(reference.compute("own", 0).region).values()
-        x = read(reference.inputs_own())["x"].double()
-        eps = torch.finfo(torch.float32).eps
-        assert torch.allclose(right, x * torch.rsqrt(x.square().mean(-1, keepdim=True) + eps), rtol=1e-12)
-
-
 def test_fewer_rows_are_refused_by_a_module_that_mixes_them():
     source = MLP.replace("+ self.shift", "+ self.shift.repeat(96, 1)")
     with Reference(problem(source)) as reference:

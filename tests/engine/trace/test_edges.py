@@ -91,7 +91,11 @@ def test_a_result_whose_size_depends_on_values_has_its_line_and_a_way_out(result
     ("forward", "code", "words"),
     [
         ("return torch.from_numpy(args[0].numpy()) * 2", "leaves_torch", ".numpy()"),
-        ("return torch.nested.nested_tensor([args[0]])", "not_covered", "_nested_tensor_from_tensor_list"),
+        ("return torch.nested.nested_tensor([args[0]])", "not_covered", "a nested tensor, which the tracer cannot"),
+        ("return torch.nested.as_nested_tensor(list(args), layout=torch.jagged)", "not_covered", "rnn.pad_sequence"),
+        ("return args[0].to_sparse_csr() @ args[0]", "not_covered", ".to_dense()"),
+        ("return args[0].as_subclass(type('Own', (torch.Tensor,), {})) * 2", "leaves_torch", "a class of its own"),
+        ("return __import__('copy').deepcopy(args[0] * 2) + 1", "cannot_trace", "the memory of a tensor (a deepcopy"),
         ("return args[0].to(torch.uint16)", "element_type", "torch.uint16; the engine supports float64"),
         ("return args[0]", "nothing_computed", "its outputs are its inputs"),
     ],
@@ -103,18 +107,6 @@ def test_what_cannot_be_traced_is_named_with_its_line(forward, code, words):
 
 def test_a_compiled_function_is_what_it_compiles():
     assert ops(graph("return torch.compile(lambda x: x * 2)(args[0])")) == ["mul"]
-
-
-@pytest.mark.parametrize(
-    ("forward", "what"),
-    [
-        ("return torch.cond(args[0].sum() > 0, lambda x: x * 2, lambda x: x * 3, (args[0],))", "torch.cond"),
-        ("with torch.autocast('cpu', dtype=torch.bfloat16):\n    y = args[0] @ args[0]\nreturn y", "autocast"),
-    ],
-)
-def test_what_the_tracer_does_not_follow_is_named_with_its_line(forward, what):
-    bad = refused(forward)
-    assert bad.code == "not_covered" and what in bad.reason and f"Line {bad.line}" in bad.reason
 
 
 def test_an_operator_of_the_text_is_looked_into_and_one_of_another_library_is_named_with_it():
@@ -139,6 +131,24 @@ def test_a_scripted_module_is_traced_by_torch_fx_whatever_its_name_is():
 def test_a_block_that_only_switches_gradients_or_autocast_off_is_looked_into(block):
     g = graph(f"with {block}:\n    y = args[0] * 2\n    z = y.relu()\nreturn z + y")
     assert ops(g) == ["mul", "relu", "add"] and g.ops[1].line == 12
+
+
+def test_a_model_that_is_a_sequential_itself_has_names_for_its_parameters():
+    source = (
+        "import torch\nfrom torch import nn\nclass Model(nn.Sequential):\n    def __init__(self):\n"
+        "        super().__init__(nn.Linear(8, 4), nn.ReLU())\ndef get_inputs():\n    return [torch.randn(2, 8)]\n"
+    )
+    g = OpGraph.from_json(json.dumps(child._trace(source, True)["graph"]))
+    names = {t.name: t.path for t in g.tensors.values() if t.kind == "parameter"}
+    assert names == {"p_0_weight": "0.weight", "p_0_bias": "0.bias"}
+
+
+def test_a_block_inside_another_is_looked_into():
+    g = graph(
+        "with torch.enable_grad():\n    y = args[0] * 2\n    with torch.autocast('cpu', enabled=False):\n"
+        "        z = y.relu()\n    y = y + z\nreturn y.exp()"
+    )
+    assert ops(g) == ["mul", "relu", "add", "exp"] and g.ops[1].line == 13
 
 
 def test_an_operation_without_a_rule_is_priced_by_its_bytes_and_named():
@@ -279,6 +289,7 @@ def test_a_converted_instance_and_a_tied_weight_stay_what_they_are():
         ("return torch.vmap(torch.dot)(args[0], args[0])", "pass", "bmm"),
         ("return self.l(args[0]) * 2", "self.l = torch.jit.script(nn.Linear(8, 8))", "addmm"),
         ("return torch.func.grad(lambda y: (y @ y).sum())(args[0])", "pass", "mm"),
+        ("return torch.func.jvp(lambda y: y * y, (args[0],), (args[0],))[1]", "pass", "mul"),
         ("return torch.vmap(lambda x: torch.cond(x.sum() > 0, torch.sin, torch.cos, (x,)))(args[0])", "pass", "where"),
     ],
 )

@@ -26,14 +26,14 @@ def get_inputs():
     return [torch.randn(4, 6, 8), torch.tensor([6, 5, 3, 2])]
 """
 WAYS = {
-    "assert not torch.isnan(y).any()": "Leave the check out",
-    "print(y.mean().item())": "Leave the print out",
+    "assert y.sum() > -1e9": "Leave the check out",
+    "print(float(y.mean()))": "Leave the print out",
     "y = y * y.mean().item()": r"Leave .item.. out",
     "y = y[: int(lengths.max())]": "Take the size from a shape",
     "for i in torch.nonzero(y[:, 0, 0] > 0): y = y * y[i]": "choose the rows of each by torch.where",
     "y = torch.cat(y.split(torch.bincount(lengths).tolist()))": "choose the rows of each by torch.where",
     "if (lengths > 2).any(): y = y * 2": "Leave the `if` out, where an empty selection changes nothing",
-    "y = self.rnn(nn.utils.rnn.pack_padded_sequence(y, lengths, True))[1][0]": "without packing it",
+    "y = nn.utils.rnn.unpack_sequence(nn.utils.rnn.pack_padded_sequence(y, lengths, True))[0]": "without packing it",
     "y = y * 2 if y.sum() > 0 else y": "Use torch.where for the choice",
 }
 
