@@ -29,7 +29,7 @@ from django.views.decorators.http import require_safe
 from dsl.editor.vocabulary import vocabulary
 from engine.record import counted
 from engine.session.spec import strategies
-from engine.strategies.writing import meanings
+from engine.strategies.forms import meanings
 from playground import api, conf, engines, exports
 from playground.access import answers, limits, requests, tokens
 from playground.gallery import cards as gallery_cards

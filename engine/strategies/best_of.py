@@ -6,7 +6,8 @@ from pydantic import Field
 
 from engine.strategies import api
 from engine.strategies.api import Script, Together
-from engine.strategies.writing import FINAL, FIRST, FORM, OPINION, REFINE, RESERVE, SEED, CandidateForm, Led, Writer
+from engine.strategies.forms import CandidateForm
+from engine.strategies.writing import FINAL, FIRST, FORM, OPINION, REFINE, RESERVE, SEED, Led, Writer
 
 DRAFT = "This is draft {} of {}; drafts do not see each other."
 

@@ -6,7 +6,8 @@ from pydantic import Field
 
 from engine.strategies import api
 from engine.strategies.api import Script
-from engine.strategies.writing import FIRST, FORM, NEXT, OPINION, REFINE, RESERVE, SEED, CandidateForm, Led, Writer
+from engine.strategies.forms import CandidateForm
+from engine.strategies.writing import FIRST, FORM, NEXT, OPINION, REFINE, RESERVE, SEED, Led, Writer
 
 MOST_SPOKEN = 40_000  # characters of the conversation in a prompt: the oldest turns leave first
 

@@ -10,7 +10,8 @@ from pydantic import Field
 
 from engine.strategies import api
 from engine.strategies.api import Script
-from engine.strategies.writing import FORM, OPINION, PROFILE, REFINE, RESERVE, SEED, CandidateForm, Led, Writer
+from engine.strategies.forms import CandidateForm
+from engine.strategies.writing import FORM, OPINION, PROFILE, REFINE, RESERVE, SEED, Led, Writer
 
 
 class FlatOptions(api.Options):

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Generator, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any, Literal, get_args
+from typing import TYPE_CHECKING, Any
 
 from pydantic import Field
 
@@ -28,6 +28,7 @@ from engine.strategies.api import (
     Try,
     Verb,
 )
+from engine.strategies.forms import form_on
 from engine.words import all_of, count
 
 if TYPE_CHECKING:
@@ -42,7 +43,6 @@ PROFILE_TEXT = 6_000  # characters of a profile in a prompt
 FIRST = "Write a candidate that is right and faster than PyTorch."
 NEXT = "Write the next candidate: mend the mistake if the last one failed, else make the best one faster."
 # Options that several strategies have.
-CandidateForm = Literal["auto", "program", "kernel"]
 FORM_ABOUT = (
     "What the model writes: programs of the language, or raw kernels (CUDA, Python), which get no time on a modelled "
     "device; auto: kernels on a GPU, programs on a modelled device"
@@ -323,18 +323,6 @@ class Writer:
         return Try(candidate, value.change, value.why, parent, value.predicted_ms)
 
 
-def form_on(form: CandidateForm, device_kind: str) -> str:
-    """What a form means on a device of this kind (measured | predicted): program | kernel."""
-    if form != "auto":
-        return form
-    return "kernel" if device_kind == "measured" else "program"
-
-
-def meanings() -> dict[str, dict[str, str]]:
-    """What each form means, for a page: kind of a device -> form -> program | kernel."""
-    return {kind: {form: form_on(form, kind) for form in get_args(CandidateForm)} for kind in ("measured", "predicted")}
-
-
 class Led(Strategy):
     """Base of the strategies led by a model. Their options have `form`, `report`, `seed`, `refine`, `reserve` and
     perhaps `profile` and `opinion`. With `refine`, the planner's search gets the trials that the model leaves. The
@@ -387,10 +375,7 @@ __all__ = [
     "REFINE",
     "RESERVE",
     "SEED",
-    "CandidateForm",
     "Led",
     "Over",
     "Writer",
-    "form_on",
-    "meanings",
 ]

@@ -7,7 +7,8 @@ from typing import Literal
 from pydantic import Field
 
 from engine.strategies import api
-from engine.strategies.writing import FORM, OPINION, PROFILE, REFINE, RESERVE, SEED, CandidateForm
+from engine.strategies.forms import CandidateForm
+from engine.strategies.writing import FORM, OPINION, PROFILE, REFINE, RESERVE, SEED
 
 
 class MucutlassOptions(api.Options):
