@@ -8,8 +8,9 @@ from typing import Annotated, Any
 from pydantic import ConfigDict, Field, ValidationError, field_validator
 
 from engine.strategies import api
+from engine.strategies.forms import CandidateForm
 from engine.strategies.two_stage.forms import VALUE, Form, KernelTemplate, ProgramTemplate, Setting_
-from engine.strategies.writing import FORM, OPINION, PROFILE, REFINE, RESERVE, SEED, CandidateForm
+from engine.strategies.writing import FORM, OPINION, PROFILE, REFINE, RESERVE, SEED
 
 MOST_PRESET = 200_000  # characters
 MOST_CONFIGURATIONS = 64
