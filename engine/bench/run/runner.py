@@ -299,7 +299,18 @@ class _Owner:
         if spent < most or (spent < 2 * most and not self._of(events.TrialJudged)):
             return ()
         self.ended = True
-        return (("budget", {"trials": max(1, self._of(events.TrialProposed))}),)
+        return (("budget", {"trials": max(1, self._of(events.TrialProposed) + self._choosing())}),)
+
+    def _choosing(self) -> bool:
+        """Return True while the next trial is chosen by quick times."""
+        for e in reversed(self.log.emitted):
+            if isinstance(e.event, events.TrialProposed):
+                return False
+            if isinstance(e.event, events.Screened) or (
+                isinstance(e.event, events.Progress) and e.event.step == "screen"
+            ):
+                return True
+        return False
 
     def _of(self, kind: type[events.Event]) -> int:
         return sum(isinstance(e.event, kind) for e in self.log.emitted)

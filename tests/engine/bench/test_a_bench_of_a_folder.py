@@ -142,6 +142,26 @@ def test_a_search_that_takes_too_long_ends_with_the_trials_that_it_has(folder, t
     assert len(row["trials"]) == 1 and row["session"]["cut"] and row["session"]["state"] == "done"
 
 
+@pytest.mark.parametrize(
+    "last", [events.Progress("Choosing among 8 candidates", "screen", 2), events.Screened(2, {}, 1.0)]
+)
+def test_a_search_that_is_choosing_among_candidates_has_the_trial_of_its_choice(monkeypatch, last):
+    clock = [0.0]
+    monkeypatch.setattr(runner.time, "monotonic", lambda: clock[0])
+    bench = SimpleNamespace(request=Request({}, FIELDS, search_seconds=60.0), look_at_the_clock=lambda: None)
+    judged = events.TrialJudged(1, "clean", "f16", "measured", 1.0, 2.0, "eager", 2.0, 0.5, True, "")
+    proposed = [events.TrialProposed(n, "f16", "", "cute", "", "") for n in (1, 2)]
+    log = SimpleNamespace(emitted=[])
+    for t, event in enumerate((events.Progress("Searching", "search"), proposed[0], judged, last)):
+        log.emitted.append(Emitted(event, {}, 100.0 + t))
+    owner = runner._Owner(bench, log)
+    assert owner.commands() == ()
+    clock[0] = 61.0
+    assert owner.commands() == (("budget", {"trials": 2}),)
+    log.emitted.append(Emitted(proposed[1], {}, 110.0))
+    assert not owner._choosing()
+
+
 def test_a_search_without_a_right_trial_gets_the_time_once_more(monkeypatch):
     clock, request_ = [0.0], Request({}, FIELDS, search_seconds=60.0)
     monkeypatch.setattr(runner.time, "monotonic", lambda: clock[0])
