@@ -3,7 +3,7 @@
 import pytest
 from playwright.sync_api import expect
 
-from engine.strategies.writing import meanings
+from engine.strategies.forms import meanings
 from tests.browser.conftest import LINEAR, no_sideways_scroll, until
 
 

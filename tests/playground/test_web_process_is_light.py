@@ -66,7 +66,7 @@ def test_no_torch_and_nothing_of_the_engine_but_its_data(tmp_path):
         "engine.session.fold.readers", "engine.session.fold.reduce", "engine.session.fold.slower",
         "engine.session.fold.view",
         "engine.strategies", "engine.strategies.again",
-            "engine.strategies.agent", "engine.strategies.api", "engine.strategies.registry",
+            "engine.strategies.agent", "engine.strategies.api", "engine.strategies.forms", "engine.strategies.registry",
         "engine.strategies.state", "engine.strategies.planner", "engine.strategies.sweep", "engine.strategies.writing",
         "engine.strategies.flat", "engine.strategies.best_of", "engine.strategies.chain",
         "engine.strategies.pytorch_stays",

@@ -12,7 +12,7 @@ from engine import atomic_write
 from engine.bench.compare import charts, filters, metrics
 from engine.bench.compare.metrics import Row, groups
 from engine.strategies import registry
-from engine.strategies.writing import form_on
+from engine.strategies.forms import form_on
 from engine.words import count
 from sol.figures.svg import svg
 
