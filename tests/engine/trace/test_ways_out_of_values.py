@@ -33,7 +33,7 @@ WAYS = {
     "for i in torch.nonzero(y[:, 0, 0] > 0): y = y * y[i]": "choose the rows of each by torch.where",
     "y = torch.cat(y.split(torch.bincount(lengths).tolist()))": "choose the rows of each by torch.where",
     "if (lengths > 2).any(): y = y * 2": "Leave the `if` out, where an empty selection changes nothing",
-    "y = nn.utils.rnn.unpack_sequence(nn.utils.rnn.pack_padded_sequence(y, lengths, True))[0]": "Return a result of one size",
+    "y = nn.utils.rnn.unpack_sequence(nn.utils.rnn.pack_padded_sequence(y, lengths, True))[0]": "a result of one size",
     "y = y * 2 if y.sum() > 0 else y": "Use torch.where for the choice",
 }
 
