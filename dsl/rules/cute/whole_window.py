@@ -83,13 +83,13 @@ def window_of(stage: Conv, x: TensorType, w: TensorType, y: TensorType, stored: 
         return None
     if x.layout != NHWC or w.layout != NHWC or w.dtype is not x.dtype or x.shape[1] % DEPTHS[-1]:
         return None
-    taps = _three(w.shape[2:], 1)
-    dilation = _three(stage.dilation, 1)
+    taps = three(w.shape[2:], 1)
+    dilation = three(stage.dilation, 1)
     if prod(taps) == 1:
         return None
     reach = tuple((n - 1) * d for n, d in zip(taps, dilation, strict=True))
     unit = 0 if stored.layout == NHWC else stored.dtype.bits // 8
-    return Window(x.shape[0], x.shape[1], w.shape[0], taps, reach, _three(y.shape[2:], 1), unit)
+    return Window(x.shape[0], x.shape[1], w.shape[0], taps, reach, three(y.shape[2:], 1), unit)
 
 
 @lru_cache(maxsize=4096)  # planning asks for the same few again and again
@@ -146,10 +146,10 @@ def _fitting(window: Window, box: tuple[int, int, int], n: int) -> Box | None:
     return Box(box, edges, pitch, staged) if staged else None
 
 
-def _three(values, fill: int) -> tuple[int, int, int]:
+def three(values, fill: int) -> tuple[int, int, int]:
     """Spatial values, outermost first, as (w, h, d)."""
     inner = tuple(reversed(tuple(values)))
     return (*inner, *(fill,) * (3 - len(inner)))
 
 
-__all__ = ["Box", "Window", "box_of", "window_of"]
+__all__ = ["BLOCK", "SMS", "Box", "Window", "box_of", "three", "window_of"]

@@ -23,6 +23,7 @@ from math import gcd, prod
 from dsl.ir import Conv, Load, TensorType
 from dsl.lower import Refusal
 from dsl.rules.conv import phases_of
+from dsl.rules.cute.whole_window import three
 
 SPATIAL = ("w", "h", "d")
 FAR = 2**20  # a pixel index outside every image
@@ -82,12 +83,6 @@ def launches_of(stage: Conv, x: TensorType, w: TensorType, y: TensorType, reads,
     if stage.transposed:
         return _transposed(stage, x, w, y, reads, phases_of(stage, *tile[:2]))
     return [_forward(stage, x, w, y, reads, runs)]
-
-
-def three(values, fill: int) -> tuple[int, int, int]:
-    """Spatial values, outermost first, as (w, h, d)."""
-    inner = tuple(reversed(tuple(values)))
-    return (*inner, *(fill,) * (3 - len(inner)))
 
 
 def _strides(t: TensorType) -> tuple[int, int, int, int, int]:

@@ -17,16 +17,14 @@ from dsl.ir import Conv, Pool, Reduce, TensorType
 from dsl.lower import Refusal
 from dsl.lower.cute.conv.conv_launches import Launch, launches_of
 from dsl.rules.conv import auto_stages, phases_of
-from dsl.rules.cute.whole_window import STAGES, Box, box_of, window_of
+from dsl.rules.cute.whole_window import BLOCK, SMS, STAGES, Box, box_of, window_of
 from dsl.rules.problem import problem_of
 
 MULTIPROCESSOR = 233_472  # bytes of shared memory of an H100's or H200's SM; the system takes 1 KiB of it a block
-BLOCK = 232_448  # most bytes of shared memory of one block
 REGISTERS = 65_536
 EPILOGUE_REGISTERS = 64  # beside the accumulators: coordinates, addresses, operands of the expression
 BARRIERS = 1024
 STAGED = 16_384  # bytes of shared memory that stage results before the store
-SMS = 132
 MAX_STAGES = 12
 RUN_BOXES = (128, 64, 32, 16)  # bytes of the channels in a box
 
