@@ -94,12 +94,16 @@ class Planner:
         return None
 
     def upcoming(self, state: State) -> list[Try]:
-        """The planned and untried candidates, first those that nvcc must build, because they take longest."""
-        out = self.screen(state)  # which also adapts
+        """The planned and untried candidates, first those that nvcc must build, because they take longest, and last
+        those that wait for all others."""
+        out = [(False, p) for p in self.screen(state)]  # which also adapts
         for line in sorted(self.all, key=lambda x: (x.backend == "cute", -x.saved)):
             if line.cls not in state.closed:
-                out += self._planned(line, state)
-        return sorted({p.text: p for p in out}.values(), key=lambda p: p.backend == "cute")
+                out += [(step.late, line.proposal(step, self.hardware)) for step in self._planned(line, state)]
+        once: dict[str, tuple[bool, Try]] = {}
+        for late, proposal in out:
+            once.setdefault(proposal.text, (late, proposal))
+        return [p for _, p in sorted(once.values(), key=lambda one: (one[0], one[1].backend == "cute"))]
 
     def screen(self, state: State) -> list[Try]:
         """Programs to time quickly before the next trial, only as a hint for the plan: the seeds of each line that has
@@ -222,7 +226,7 @@ class Planner:
     def _propose(self, line: Line, state: State) -> Try | None:
         planned = next(self._planned(line, state), None)
         if planned is not None:
-            return planned
+            return line.proposal(planned, self.hardware)
         tried = self._tried(line, state)
         best = state.best(line.cls, line.number)
         owner, structure, config = self.programs.lookup(line.cls, best.text) if best else (None, None, None)
@@ -238,12 +242,13 @@ class Planner:
                 )  # fmt: skip
         return None
 
-    def _planned(self, line: Line, state: State) -> Iterator[Try]:
+    def _planned(self, line: Line, state: State) -> Iterator[Step]:
         """The line's plan without tried configurations. If nothing was tried, the first is the compiler's own choice,
         which may equal a configuration of the ranking."""
         tried = self._tried(line, state)
         begun = {s for s, _ in tried}
-        steps = line.plan(state.quick)
+        ended = [t for t in state.of(line.cls) if t.region == line.number]
+        steps = line.plan(state.quick, failing=bool(ended) and all(t.ms is None for t in ended))
         if not tried and self.device_kind == "measured" and state.budget > 1:
             steps = quick_build_first(steps)
         for step in steps:
@@ -253,7 +258,7 @@ class Planner:
             if (step.ranked is None and step.structure.key not in begun) or (
                 step.ranked is not None and (step.structure.key, config) not in tried
             ):
-                yield line.proposal(step, self.hardware)
+                yield step
 
     def _tried(self, line: Line, state: State) -> set[tuple]:
         """(structure, configuration of its main stage) of every trial of the line."""

@@ -2,7 +2,7 @@
 
 The plan starts with the best configuration of a similar problem if there is one (engine.strategies.planner.memory),
 else with every choice left to the compiler, or with the model's best one where that is far ahead. Then come, in turns,
-the model's best configurations and the other structures, and last what takes nvcc long and promises little. `triage`
+the model's best configurations and the other structures, and last what promises little. `triage`
 (sol.triage) orders the structures: by the model's promise, discounted by how well such promises held.
 """
 
@@ -37,20 +37,21 @@ PLAIN = "each operation as it comes"
 # to take this many times as long as its best tile. Of 19 transposed convolutions with rows of whole 16 bytes on an H200
 # (engine/results, kernelbench-248) the model was off by 3% in the mean and by 39% at most, whichever tile they had.
 OPENS = 1.2
-# A structure that nvcc builds waits for all that builds in seconds if the model expects it to take this many times as
-# long as the first one: of 33 such trials on an H200 (engine/results, 2026-11-30 and 2026-12-01) none was the best, and
-# each held its session up for 8 to 25 s.
-DEAR = 1.3
+# A structure waits for the rest of the plan if the model expects it to take this many times as long as the first one,
+# and less is enough for one that nvcc builds: of 80 such trials on an H200 (engine/results, kernelbench-248-rows and
+# kernelbench-level2-convs) none was the best, and each held its session up for 2 to 25 s.
+LATE, DEAR = 1.6, 1.3
 
 
 @dataclass(frozen=True)
 class Step:
     """A planned trial: a structure with everything auto (`ranked` None) or in one configuration; `won`: the problem on
-    which that configuration was the best."""
+    which that configuration was the best; `late`: it waits for all others."""
 
     structure: Structure
     ranked: Ranked | None = None
     won: Won | None = None
+    late: bool = False
 
 
 @dataclass
@@ -131,11 +132,11 @@ class Line:
 
     # ---- what is tried ----
 
-    def plan(self, quick: dict[str, float | None] | None = None) -> list[Step]:
+    def plan(self, quick: dict[str, float | None] | None = None, failing: bool = False) -> list[Step]:
         """The trials planned before any result. `quick`: program -> quick time, of which the better half of the seeds
-        stays. The model's first choice stays without one, too: a busy GPU may have disturbed it, and it costs only a
-        trial."""
-        seeds = self.seeds()
+        stays, before the other structures. The model's first choice stays without one, too: a busy GPU may have
+        disturbed it, and it costs only a trial. `failing`: no result was right, so no other structure waits."""
+        seeds, timed = self.seeds(), []
         if quick:
             pool = self.seeds(QUICK)
             timed = [(quick[t], i) for i, s in enumerate(pool) if quick.get(t := self.text(s)) is not None]
@@ -148,16 +149,16 @@ class Line:
         if out[0].structure is not opening.structure:
             out.append(opening)
         seeds = [s for s in seeds if s.ranked is not out[0].ranked]
-        others = [Step(s) for s in self.structures[1:] if not self._dear(s)]
-        while seeds or others:
-            out += [*others[:1], *seeds[:1]]
-            seeds, others = seeds[1:], others[1:]
-        return out + [Step(s) for s in self.structures[1:] if self._dear(s)]
+        others = [Step(s, late=not failing and self._waits(s)) for s in self.structures[1:]]
+        soon, late = [s for s in others if not s.late], [s for s in others if s.late]
+        while seeds or soon:
+            out += [*seeds[:1], *soon[:1]] if timed else [*soon[:1], *seeds[:1]]
+            seeds, soon = seeds[1:], soon[1:]
+        return out + sorted(late, key=lambda step: _cost(step.structure))
 
-    def _dear(self, s: Structure) -> bool:
+    def _waits(self, s: Structure) -> bool:
         first = self.structures[0]
-        own, least = (build_cost.cost(x.base, x.backend) for x in (s, first))
-        return own > least == 0 and s.ms > DEAR * first.ms
+        return s.ms > (DEAR if _cost(s) > _cost(first) == 0 else LATE) * first.ms
 
     def seeds(self, times: int = 1) -> list[Step]:
         seeds = candidates.seeds(self.ranked, times * SEEDS["cute" if self.light else self.backend])
@@ -249,6 +250,10 @@ class Line:
         waves = f"{t.tiles:,} tiles on {self.sms} SMs in {t.waves} wave{'s' if t.waves != 1 else ''}"
         why = f"{waves}, {min(t.busy, 1.0):.0%} of the SMs' time used, bound by {t.work_by}; predicted {ms:.3g} ms"
         return why + ("; nvMatmulHeuristics agrees" if step.ranked.advised else "")
+
+
+def _cost(structure: Structure) -> float:
+    return build_cost.cost(structure.base, structure.backend)
 
 
 def _ungrouped(settings: str) -> str:
