@@ -316,10 +316,15 @@ def _lookup_cpp(source: Source, cache: Cache) -> Built | None:
     return Built(folder / "library.so", time.perf_counter() - started, True, tuple(facts["resources"]), facts["log"])
 
 
+def takes_long(source: Source) -> bool:
+    """Return True for a unit that includes CUTLASS's templates: nvcc takes 20 to 60 s for it, of two cores."""
+    return source.backend == "cpp" and '#include "cutlass/' in source.text
+
+
 def _built(source: Source, folder: Path, seconds: float, cancelled: Callable[[], bool]) -> nvcc.Built:
     """Build in halves if the unit includes CUTLASS's templates, which nvcc alone would compile twice. If g++ cannot
     compile the unit (engine.build.host_check defines few of the device's functions), build it whole."""
-    if '#include "cutlass/' in source.text:
+    if takes_long(source):
         try:
             return nvcc.build(source, folder, seconds=seconds, cancelled=cancelled, halves=True)
         except BuildError as error:

@@ -111,7 +111,7 @@ def of_timing(timed: Any) -> list[dict[str, Any]]:
     if not codes & {"wrong_result", "nan", "replayed", "constant", "unwritten", "late", "skipped", "passthrough"}:
         evidence = f"each call on inputs of its own; of the results, chosen after the calls, {timed.looked_at} were"
         lines.append(check("timed results", PASSED, f"{evidence} compared with the module's, and right"))
-    return [*lines, *trial.steadiness(timed.device.get("unsteady", []))]
+    return [*lines, *trial.steadiness(timed.device)]
 
 
 def verdict(evidence: Iterable[dict[str, Any]]) -> str:

@@ -134,7 +134,7 @@ class Run:
         """Raises NotTimed, CandidateEnded, TrialError."""
         self.opened = self._open(baseline)
         before = gpu_condition.read() or {}
-        pairs, unsteady = steady(lambda: self._pairs(baseline), lambda pairs: tuple(zip(*pairs, strict=True)))
+        pairs, steadiness = steady(lambda: self._pairs(baseline), lambda pairs: tuple(zip(*pairs, strict=True)))
         self._facts()
         after = gpu_condition.read() or {}
         if median(ours for _, ours in pairs) <= NOTHING_MS:
@@ -149,8 +149,7 @@ class Run:
             self._add(Finding("call_times", opened.why or "this device has no graphs", dynamic=True))
         self.findings += clocks.findings(ms, self.limit, self.cls)
         device = {**after, "before": {k: before.get(k) for k in ("sm_mhz", "temperature_c", "power_w", "throttle")}}
-        device |= {"clock_us": {side: spans[side] for side in ("ours", "theirs", "signals")}}
-        device |= {"unsteady": unsteady} if unsteady else {}
+        device |= {"clock_us": {side: spans[side] for side in ("ours", "theirs", "signals")}} | steadiness
         return Timed(
             ms, low, high, ours_call, baseline, opened.cls, median(theirs for theirs, _ in pairs), theirs_call, ratio,
             ratio_low, ratio_high, [ours for _, ours in pairs],

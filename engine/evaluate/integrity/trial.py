@@ -8,12 +8,11 @@ that it is not faster than the hardware. Plain Python; engine.session.trial adds
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from engine.evaluate.integrity.texts.symbols import plain_name
 from engine.evaluate.timing.cupti import beside_libraries
-from engine.evaluate.timing.steadiness import TIMES
 from engine.words import count
 from sol.budget import launch_binds, times_limit
 
@@ -52,12 +51,15 @@ def of_run(facts: dict[str, Any], ms: float, looked_at: int, timed: int) -> list
     ]
 
 
-def steadiness(unsteady: Sequence[str]) -> list[dict[str, str]]:
-    """A line about disturbed measurements (engine.evaluate.timing.steadiness.steady), if there were any."""
+def steadiness(about: Mapping[str, Any]) -> list[dict[str, str]]:
+    """A line about disturbed measurements, if there were any. `about`: what engine.evaluate.timing.steadiness.steady
+    says."""
+    unsteady = about.get("unsteady")
     if not unsteady:
         return []
-    if len(unsteady) >= TIMES:
-        return [check("steady", UNSEEN, f"taken {count(TIMES, 'time')}, and disturbed each time: {unsteady[-1]}")]
+    if about["disturbed"]:
+        how = "once, and disturbed" if len(unsteady) == 1 else f"{len(unsteady)} times, and disturbed each time"
+        return [check("steady", UNSEEN, f"taken {how}: {unsteady[-1]}")]
     before = (
         f"{count(len(unsteady), 'measurement')} before this one {'was' if len(unsteady) == 1 else 'were'} disturbed"
     )

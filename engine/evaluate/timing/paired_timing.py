@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import contextlib
 import functools
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from statistics import median
+from typing import Any
 
 from engine.devices import Candidate, TrialError
 from engine.evaluate.candidate.gpu_session import MAIN, GpuSession
@@ -21,9 +22,10 @@ from engine.session import events
 from sol.bounds import native_class
 
 SAMPLE_SECONDS = 20.0
-BASELINE_SAMPLES = 15
-SLOW_MS, SLOW_PAIRS = 10.0, 5  # a slow baseline is alternated with the one beside it only this often
-WARM_UP, PAIRS, MOST_PAIRS = 3, 15, 31
+WARM_UP, SAMPLES = 3, 15
+# A slow baseline is sampled less often, and alternated with the one beside it still less often: others wait for the
+# GPU, and what disturbs a short call is a small part of a long one.
+SLOW_MS, SLOW_SAMPLES, SLOW_PAIRS = 10.0, 7, 5
 QUICK_WARM_UP, QUICK_PAIRS = 1, 3
 LOOK = 4  # pairs between two computations of the interval
 WIDE = 0.04  # an interval of the ratio wider than this requires more pairs
@@ -51,9 +53,9 @@ class PairedTiming:
             if beside:
                 self.baseline_sample(beside=True)
         before = self._condition()
-        (samples, pairs), unsteady = steady(lambda: self._baseline(beside), lambda m: (_ms(m[0]),))
+        (samples, pairs), steadiness = steady(lambda: self._baseline(beside), lambda m: (_ms(m[0]),))
         ratio = paired_ratio(pairs) if pairs else (None, None, None)
-        return events.Baseline(name, cls, self._measurement(samples, before, unsteady), note, beside, *ratio)
+        return events.Baseline(name, cls, self._measurement(samples, before, steadiness), note, beside, *ratio)
 
     def compile(self, name: str, seconds: float | None = None) -> None:
         """Compile the module for one of torch.compile's baselines, which `baseline` then finds ready. It needs no lane.
@@ -65,9 +67,9 @@ class PairedTiming:
     def _baseline(self, beside: str) -> tuple[list[Sample], list[tuple[float, float]]]:
         """(samples of the open baseline, ms of pairs with the one beside it)."""
         samples, pairs = [], []
-        for i in range(BASELINE_SAMPLES):
+        while len(samples) < least(samples):
             samples.append(self.baseline_sample())
-            if beside and (samples[-1][0] <= SLOW_MS or i < SLOW_PAIRS):
+            if beside and (samples[-1][0] <= SLOW_MS or len(samples) <= SLOW_PAIRS):
                 pairs.append((samples[-1][0], self.baseline_sample(beside=True)[0]))
         return samples, pairs
 
@@ -97,12 +99,13 @@ class PairedTiming:
         answer = self.session.ask("measure", "baseline_sample", SAMPLE_SECONDS)
         return net(answer["ms"], self.overhead), answer["call_ms"]
 
-    def _measurement(self, samples: Sequence[Sample], before: dict, unsteady: Sequence[str] = ()) -> events.Measurement:
+    def _measurement(
+        self, samples: Sequence[Sample], before: dict, steadiness: Mapping[str, Any] | None = None
+    ) -> events.Measurement:
         times = _ms(samples)
         ms, low, high = interval(times)
         device = {**self._condition(), "before": {k: v for k, v in before.items() if k not in ("name", "driver")}}
-        device["events_us"] = round(self.overhead * 1e3, 2)
-        device |= {"unsteady": list(unsteady)} if unsteady else {}
+        device |= {"events_us": round(self.overhead * 1e3, 2), **(steadiness or {})}
         return events.Measurement(ms, low, high, times, METHOD, device, median(c for _, c in samples))
 
     # ---- a program beside it ----
@@ -130,16 +133,16 @@ class PairedTiming:
         for _ in range(WARM_UP):
             pair()
         looked_at, timed, before = 0, 0, self._condition()
-        pairs, unsteady = steady(
+        pairs, steadiness = steady(
             lambda: _narrow(pair), lambda pairs: (_ms(a for a, _ in pairs), _ms(b for _, b in pairs))
         )
         ratio, low, high = _ratio(pairs)
-        time_ = self._measurement([b for _, b in pairs], before, unsteady)
+        time_ = self._measurement([b for _, b in pairs], before, steadiness)
         facts = self._ask("integrity", CHECK_SECONDS)
         part = self._alone(candidate) if candidate.placed else {}
         self._ask("time_close", SAMPLE_SECONDS)
         theirs = median(a[0] for a, _ in pairs)
-        checks = [*trial.of_run(facts, time_.ms, looked_at, timed), *trial.steadiness(unsteady)]
+        checks = [*trial.of_run(facts, time_.ms, looked_at, timed), *trial.steadiness(steadiness)]
         return events.TrialMeasured(candidate.trial, time_, baseline.name, theirs, ratio, low, high, checks, part)
 
     def _ask(self, op: str, seconds: float, slot: str = MAIN, **arguments: object) -> dict:
@@ -188,7 +191,7 @@ class PairedTiming:
             samples = [self._ready(c, baseline, slot) for c, slot in zip(candidates, slots, strict=True)]
             rounds: list[tuple[Sample, list[Sample]]] = []
             before: dict = {}
-            for i in range(-WARM_UP, PAIRS):
+            for i in range(-WARM_UP, SAMPLES):
                 theirs = self.baseline_sample()
                 ours = [sample(check=i == 0)[0] for sample in samples]
                 if i < 0:
@@ -234,12 +237,19 @@ def _ratio(pairs: Sequence[tuple[Sample, Sample]]) -> tuple[float, float, float]
     return paired_ratio([(theirs[0], ours[0]) for theirs, ours in pairs])
 
 
+def least(samples: Sequence[Sample]) -> int:
+    """How many samples of a call to take at least, given the first ones."""
+    return SLOW_SAMPLES if samples and samples[0][0] > SLOW_MS else SAMPLES
+
+
 def _narrow(pair: Callable[..., tuple[Sample, Sample]]) -> list[tuple[Sample, Sample]]:
-    """Pairs until the interval of their ratio is narrow. The first is always checked, the others at random."""
+    """Pairs until the interval of their ratio is narrow, or there are twice as many as at least. The first is always
+    checked, the others at random."""
     pairs: list[tuple[Sample, Sample]] = []
-    ratio = low = high = 0.0
-    while len(pairs) < PAIRS or (len(pairs) < MOST_PAIRS and (high - low) > WIDE * ratio):
+    enough, ratio, low, high = SAMPLES, 0.0, 0.0, 0.0
+    while len(pairs) < enough or (len(pairs) <= 2 * enough and (high - low) > WIDE * ratio):
         pairs.append(pair(check=not pairs))
-        if len(pairs) >= PAIRS and (len(pairs) - PAIRS) % LOOK == 0:
+        enough = least([theirs for theirs, _ in pairs])
+        if len(pairs) >= enough and (len(pairs) - enough) % LOOK == 0:
             ratio, low, high = _ratio(pairs)
     return pairs

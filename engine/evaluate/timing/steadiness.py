@@ -7,13 +7,15 @@ on the GPU, or another program's work, widens or moves them; medians hide that, 
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Sequence
 from statistics import median
-from typing import TypeVar
+from typing import Any, TypeVar
 
 SPREAD, DRIFT = 0.04, 0.02  # twice what an undisturbed sample shows
 GRAIN_MS = 0.0015  # what clocks and launches add to any call
 TIMES = 3  # at most so many measurements of one call
+LONG = 2.0  # seconds after which it is not measured again: the GPU is for others, too
 
 T = TypeVar("T")
 
@@ -36,15 +38,14 @@ def _unrest(sample: Sequence[float]) -> str:
     return ""
 
 
-def steady(take: Callable[[], T], samples: Callable[[T], Sequence[Sequence[float]]]) -> tuple[T, list[str]]:
-    """A measurement that nothing disturbed, or after TIMES of them the last one. Returns it with the unrest of those
-    before it, and of itself if it is unsteady too."""
+def steady(take: Callable[[], T], samples: Callable[[T], Sequence[Sequence[float]]]) -> tuple[T, dict[str, Any]]:
+    """A measurement that nothing disturbed; or the last one, after TIMES of them or LONG seconds. Beside it what to
+    log: {unsteady: the unrest of each disturbed one, disturbed: whether this one is, too}, or {}."""
     unsteady: list[str] = []
+    began = time.monotonic()
     while True:
         measured = take()
         words = unrest(*samples(measured))
-        if not words:
-            return measured, unsteady
-        unsteady.append(words)
-        if len(unsteady) == TIMES:
-            return measured, unsteady
+        unsteady += [words] if words else []
+        if not words or len(unsteady) == TIMES or time.monotonic() - began > LONG:
+            return measured, {"unsteady": unsteady, "disturbed": bool(words)} if unsteady else {}

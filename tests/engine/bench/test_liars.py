@@ -21,7 +21,7 @@ def verifier():
 def few(monkeypatch):
     for name, value in {"PILOTS": 1, "PARTS": 2, "LEAST": 3, "MOST": 3}.items():
         monkeypatch.setattr(measuring, name, value)
-    monkeypatch.setattr(measuring, "steady", lambda take, samples: (take(), []))
+    monkeypatch.setattr(measuring, "steady", lambda take, samples: (take(), {}))
 
 
 def test_an_honest_kernel_is_timed_and_nothing_is_found(verifier):

@@ -303,14 +303,26 @@ def test_every_baseline_is_alternated_with_that_of_the_first_class(device):
     assert measured.baseline == "eager_f16" and measured.ratio > 0
 
 
-def test_a_slow_baseline_is_alternated_a_few_times_only(device, monkeypatch):
+def test_a_slow_baseline_is_sampled_and_alternated_a_few_times_only(device, monkeypatch):
     monkeypatch.setattr(paired_timing, "SLOW_MS", 0.0)
     of_module(device)
     timing, samples = device.workbench.programs.timing, []
     sample = timing.baseline_sample
     monkeypatch.setattr(timing, "baseline_sample", lambda beside=False: samples.append(beside) or sample(beside))
+    monkeypatch.setattr("engine.evaluate.timing.steadiness.LONG", 0.0)  # a busy machine disturbs it
     assert timing.baseline("eager", "eager_tf32").ratio > 0
     assert samples.count(True) == paired_timing.WARM_UP + paired_timing.SLOW_PAIRS
+    assert samples.count(False) == paired_timing.WARM_UP + paired_timing.SLOW_SAMPLES
+
+
+def test_a_program_is_timed_beside_a_slow_baseline_as_few_times(device, monkeypatch):
+    monkeypatch.setattr(paired_timing, "SLOW_MS", 0.0)
+    monkeypatch.setattr(paired_timing, "WIDE", 1e9)
+    monkeypatch.setattr("engine.evaluate.timing.steadiness.LONG", 0.0)
+    mine = of_module(device)
+    baseline = device.baseline("eager_tf32")
+    device.validate(mine)
+    assert len(device.measure(mine, baseline).time.sample) == paired_timing.SLOW_SAMPLES
 
 
 def test_programs_are_compared_in_turns_in_one_run(device):

@@ -111,7 +111,7 @@ SHRINKING = MODULE.replace(
     "source", [SHRINKING, SHRINKING.replace("self.b(", "torch.logcumsumexp(x, 0).sum() + self.b(")]
 )
 def test_a_program_whose_guard_trips_on_small_results_is_tried_again_in_range(evaluator, source):
-    log = play(evaluator, source, classes=("tf32",), trials=4)
+    log = play(evaluator, source, classes=("tf32",), trials=10)
     assert log[-1].state == "done" and not of(log, events.TrialFailed), log[-1].reason
     guards = {m.trial: c for m in of(log, events.TrialMeasured) for c in m.checks if c["name"] == "guard"}
     first, *others = sorted(guards)

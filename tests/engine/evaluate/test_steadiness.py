@@ -35,11 +35,15 @@ def test_a_clock_that_moved_and_a_neighbour_that_ran_are_seen_on_either_side(sam
 
 def test_a_disturbed_measurement_is_taken_again_and_the_reader_is_told():
     rounds = iter([[1.0, 1.3] * 8, CALM])
-    measured, unsteady = steady(lambda: next(rounds), lambda sample: (sample,))
-    assert measured == CALM and len(unsteady) == 1
-    (line,) = trial.steadiness(unsteady)
+    measured, about = steady(lambda: next(rounds), lambda sample: (sample,))
+    assert measured == CALM and len(about["unsteady"]) == 1 and not about["disturbed"]
+    (line,) = trial.steadiness(about)
     assert line["verdict"] == trial.PASSED and line["said"].startswith("1 measurement before this one was disturbed: ")
-    assert trial.steadiness([]) == []
+
+
+def test_of_one_that_nothing_disturbed_nothing_is_said():
+    assert steady(lambda: CALM, lambda sample: (sample,)) == (CALM, {})
+    assert trial.steadiness({}) == []
 
 
 def test_one_that_never_is_steady_ends_and_says_so():
@@ -49,6 +53,13 @@ def test_one_that_never_is_steady_ends_and_says_so():
         measurements.append(1)
         return [1.0, 1.3] * 8
 
-    _, unsteady = steady(take, lambda sample: (sample,))
-    assert len(measurements) == len(unsteady) == TIMES == steadiness.TIMES
-    assert "disturbed each time" in trial.steadiness(unsteady)[0]["said"]
+    _, about = steady(take, lambda sample: (sample,))
+    assert len(measurements) == len(about["unsteady"]) == TIMES
+    assert "taken 3 times, and disturbed each time" in trial.steadiness(about)[0]["said"]
+
+
+def test_a_long_one_is_not_taken_again(monkeypatch):
+    monkeypatch.setattr(steadiness, "LONG", 0.0)
+    _, about = steady(lambda: [1.0, 1.3] * 8, lambda sample: (sample,))
+    (line,) = trial.steadiness(about)
+    assert line["verdict"] == trial.UNSEEN and line["said"].startswith("taken once, and disturbed: ")

@@ -75,7 +75,7 @@ def few(monkeypatch):
     """Few batches: what is tested is not how exact a median is."""
     for name, value in {"PILOTS": 1, "PARTS": 2, "LEAST": 3, "MOST": 3}.items():
         monkeypatch.setattr(measuring, name, value)
-    monkeypatch.setattr(measuring, "steady", lambda take, samples: (take(), []))
+    monkeypatch.setattr(measuring, "steady", lambda take, samples: (take(), {}))
 
 
 def timed(verifier, lie=""):

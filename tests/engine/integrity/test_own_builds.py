@@ -224,7 +224,7 @@ def kernel(x):
 def test_a_kernel_that_leaves_itself_a_mark_gains_nothing(verifier, monkeypatch):
     for name, value in {"PILOTS": 1, "PARTS": 2, "LEAST": 3, "MOST": 3}.items():
         monkeypatch.setattr(measuring, name, value)
-    monkeypatch.setattr(measuring, "steady", lambda take, samples: (take(), []))
+    monkeypatch.setattr(measuring, "steady", lambda take, samples: (take(), {}))
     verifier.verify(MARKED)
     assert verifier.builds is not None
     try:

@@ -25,7 +25,7 @@ KERNEL = "import torch\n\n\ndef kernel(x, at, table):\n    return x[at] * table\
 def test_results_of_timed_calls_are_those_of_the_module(full_sandbox, monkeypatch):
     for name, value in {"PILOTS": 1, "PARTS": 2, "LEAST": 3, "MOST": 3}.items():
         monkeypatch.setattr(measuring, name, value)
-    monkeypatch.setattr(measuring, "steady", lambda take, samples: (take(), []))
+    monkeypatch.setattr(measuring, "steady", lambda take, samples: (take(), {}))
     with Verifier(MODULE, "cpu", local_user=True) as verifier:
         verifier.examiner.reference.host_clock = True  # PyTorch's side is timed on a GPU only
         verifier.examiner.reference.close()

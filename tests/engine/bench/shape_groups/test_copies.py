@@ -25,7 +25,7 @@ def briefly(monkeypatch):
     """Few batches, and once, however busy this machine is."""
     for name, value in {"PILOTS": 1, "PARTS": 2, "LEAST": 3, "MOST": 3}.items():
         monkeypatch.setattr(measuring, name, value)
-    monkeypatch.setattr(measuring, "steady", lambda take, samples: (take(), []))
+    monkeypatch.setattr(measuring, "steady", lambda take, samples: (take(), {}))
 
 
 def test_a_copy_is_timed_by_the_clock_of_raw_kernels(monkeypatch):
