@@ -12,7 +12,9 @@ import torch
 
 GUARD = 1 << 16  # bytes on each side; a multiple of 256, so that the output has torch's alignment
 PATTERN = 0xA5
-BLOCK = 1 << 24  # elements that are compared at a time
+BLOCK = 1 << 26  # elements that are compared at a time
+SUMMED = 1 << 24  # and summed
+FACTOR = 0x9E3779B97F4A7C1  # odd, so that no power of it loses bits modulo 2^64
 COPIED = 1 << 30  # bytes of a result of which a copy is kept
 # A quiet NaN with a payload that no arithmetic produces, or an integer that none of our sums reaches: an element that
 # still holds it was never written. Eight-bit types have no spare value; there the guard bands and the comparison reveal
@@ -65,7 +67,8 @@ def unwritten(x: torch.Tensor) -> int:
     bits, poison = POISON.get(x.dtype, (torch.int8, 0))
     if bits is torch.int8:
         return 0
-    return sum(int((block == poison).sum()) for block in x.contiguous().view(bits).reshape(-1).split(BLOCK))
+    blocks = x.contiguous().view(bits).reshape(-1).split(BLOCK)
+    return int(sum((block == poison).sum() for block in blocks))  # the host waits once
 
 
 def same_bits(a: torch.Tensor, b: torch.Tensor) -> bool:
@@ -94,12 +97,16 @@ class Mark:
 
 
 def _sums(x: torch.Tensor) -> tuple[int, int]:
-    """The sum of all bits as integers, and that of each times an odd number that depends on its place, modulo 2^64."""
+    """The sum of all bits as integers, and that of each times an odd number that depends on its place, modulo 2^64: on
+    the place in its block, and by a power on the number of the block."""
+    blocks = _bits(x).split(SUMMED)
+    odd = torch.arange(blocks[0].numel(), device=x.device).mul_(FACTOR).bitwise_or_(1)
+    sums = torch.stack([
+        torch.stack([block.sum(dtype=torch.int64), (odd[: block.numel()] * block).sum()]) for block in blocks
+    ])  # fmt: skip
     plain = placed = 0
-    for number, block in enumerate(_bits(x).split(BLOCK)):
-        odd = torch.arange(block.numel(), device=x.device).add_(number * BLOCK).mul_(0x9E3779B97F4A7C1).bitwise_or_(1)
-        plain += int(block.sum(dtype=torch.int64))
-        placed += int((odd * block).sum())
+    for one, other in sums.tolist():
+        plain, placed = plain + one, placed * FACTOR + other
     return plain % 2**64, placed % 2**64
 
 

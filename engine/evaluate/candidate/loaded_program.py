@@ -27,7 +27,7 @@ from engine.evaluate.correctness import inputs as data
 from engine.evaluate.correctness import oracle
 from engine.evaluate.correctness.tolerance import compare, finite
 from engine.evaluate.integrity.process.tracing import Snapshot
-from engine.evaluate.timing.samples import HostTimer, Timer
+from engine.evaluate.timing.samples import CallTimes, HostTimer, Timer
 from sol.graph import OpGraph
 
 CHECKED = 0.1  # share of the timed outputs
@@ -40,6 +40,7 @@ class Timed:
 
     def __init__(self, call: Callable[[int], object], sets: int, timer: Timer | HostTimer):
         self.call, self.sets, self.timer, self.turn = call, sets, timer, 0
+        self.calls = CallTimes()
 
     def sample(self) -> tuple[int, float]:
         """(index of the set, ms)"""
@@ -47,9 +48,10 @@ class Timed:
         at = self.turn % self.sets
         return at, self.timer.sample(lambda: self.call(at))
 
-    def call_time(self) -> float:
+    def call_time(self, ms: float) -> float:
+        """Milliseconds of the host. `ms`: of the sample before."""
         at = self.turn % self.sets
-        return self.timer.call_time(lambda: self.call(at))
+        return self.calls.beside(ms, lambda: self.timer.call_time(lambda: self.call(at)))
 
 
 class Held(Protocol):
@@ -230,7 +232,7 @@ class LoadedProgram:
         check = self.random.random() < CHECKED or request.get("check", False)
         if check:
             self._check_timed(at, request.get("repeatable", True))
-        return {"ms": ms, "call_ms": self.timed.call_time(), "checked": check}
+        return {"ms": ms, "call_ms": self.timed.call_time(ms), "checked": check}
 
     def _check_timed(self, at: int, repeatable: bool) -> None:
         if self.whole is not None and not self.graphed:

@@ -229,7 +229,7 @@ class Worker:
 
     def baseline_sample(self, request: dict) -> dict:
         _, ms = self.baseline.sample()
-        return {"ms": ms, "call_ms": self.baseline.call_time()}
+        return {"ms": ms, "call_ms": self.baseline.call_time(ms)}
 
 
 REQUESTS = (

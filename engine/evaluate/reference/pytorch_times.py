@@ -14,7 +14,7 @@ from engine.evaluate.correctness import inputs as data
 from engine.evaluate.reference.baseline_cache import parts
 from engine.evaluate.reference.compiling import Compiled
 from engine.evaluate.reference.pytorch_classes import HALF, casting, permitted
-from engine.evaluate.timing.samples import input_sets
+from engine.evaluate.timing.samples import CallTimes, input_sets
 from engine.trace import child
 from engine.trace.load import Bad
 from sol.graph import OpGraph
@@ -57,7 +57,7 @@ class Baseline:
         except ValueError as e:
             raise Bad("unknown_baseline", str(e)) from None
         self.sets, self.device, self.timer, self.turn = sets, device, timer, 0
-        self.restore = restore
+        self.restore, self.calls = restore, CallTimes()
         self.model = model if self.way == "eager" else (compiled or Compiled(model, self.way)).model
         self.cls = self._class(graph)
         also = {"tf32": "TF32 allowed", "f16": "its casts timed", "bf16": "its casts timed"}.get(self.wanted or "", "")
@@ -96,7 +96,7 @@ class Baseline:
         self.turn += 1
         with permitted(self.wanted):
             ms = child.stage("forward", lambda: self.timer.sample(self._call, self._restore))
-            return {"ms": ms, "call_ms": self.timer.call_time(self._call, self._restore)}
+            return {"ms": ms, "call_ms": self.calls.beside(ms, lambda: self.timer.call_time(self._call, self._restore))}
 
     def _restore(self) -> None:
         self.restore(self.turn % len(self.sets))

@@ -25,7 +25,7 @@ SAMPLE_SECONDS = 20.0
 WARM_UP, SAMPLES = 3, 15
 # A slow baseline is sampled less often, and alternated with the one beside it still less often: others wait for the
 # GPU, and what disturbs a short call is a small part of a long one.
-SLOW_MS, SLOW_SAMPLES, SLOW_PAIRS = 10.0, 7, 5
+SLOW_MS, SLOW_SAMPLES, SLOW_PAIRS = 5.0, 7, 5
 QUICK_WARM_UP, QUICK_PAIRS = 1, 3
 LOOK = 4  # pairs between two computations of the interval
 WIDE = 0.04  # an interval of the ratio wider than this requires more pairs

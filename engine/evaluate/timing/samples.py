@@ -26,6 +26,7 @@ LONGEST_HOLD = 32 * HOLD_CYCLES
 CYCLES_A_SECOND = 2e9
 MARGIN = 3  # the hold is so many times what queueing took the last time
 MOST_SETS, LARGE_SET = 4, 1 << 30
+LONG_MS, LONG_CALLS = 1.0, 4  # of a call this long, the host's time is taken only so often
 MOST_OVERHEAD_MS = 0.008  # a larger "time of the events themselves" comes from a disturbed machine and is ignored
 
 
@@ -101,6 +102,21 @@ class Timer:
         call()
         self._torch.cuda.synchronize()
         return (time.perf_counter() - t) * 1e3
+
+
+class CallTimes:
+    """The host's time of one call beside each sample. It takes a second call, so of a long one, where the device hides
+    the host, only the first samples have one of their own."""
+
+    def __init__(self) -> None:
+        self._times: list[float] = []
+
+    def beside(self, ms: float, take: Callable[[], float]) -> float:
+        """Milliseconds. `ms`: of the sample; `take`: takes the time of a call."""
+        if ms < LONG_MS or len(self._times) < LONG_CALLS:
+            self._times.append(take())
+            return self._times[-1]
+        return median(self._times)
 
 
 def next_hold(hold: int, queueing: float) -> int:

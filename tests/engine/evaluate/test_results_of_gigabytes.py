@@ -25,6 +25,7 @@ RIGHT = DOUBLES.format("torch.mul(inputs[0], 2.0, out=outputs[0])")
 def small(monkeypatch):
     """What counts as gigabytes is small here."""
     monkeypatch.setattr(guarded_outputs, "BLOCK", 1 << 12)
+    monkeypatch.setattr(guarded_outputs, "SUMMED", 1 << 12)
     monkeypatch.setattr(guarded_outputs, "COPIED", 1 << 14)
     monkeypatch.setattr(tolerance, "CHUNK", 1 << 12)
 
@@ -139,6 +140,7 @@ def test_a_judge_sees_the_same_in_blocks(shape, monkeypatch):
 def test_a_judge_holds_little_beside_the_results(monkeypatch):
     monkeypatch.setattr(tolerance, "CHUNK", 1 << 12)
     monkeypatch.setattr(guarded_outputs, "BLOCK", 1 << 12)
+    monkeypatch.setattr(guarded_outputs, "SUMMED", 1 << 12)
     correct = torch.randn(SHAPE)
     one, out = judge(correct), correct * 1.01
     with Peak() as peak:
