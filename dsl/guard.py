@@ -4,8 +4,10 @@ f16 and tf32 have the same 11 significant bits, but f16 has less range. Three ki
 transform that casts, a product that rounds its f32 operands on the way to the tensor cores (`watched`), and a stage
 that stores f16 for products only (dsl.narrowed). Each of them checks the values that it converts, one chunk at a time;
 for a product, a kernel before it may check them (dsl.rules.problem).
-A chunk is what one warp converts: some hundred neighbouring elements. The kernel sets a flag if the largest magnitude
-of a chunk is neither 0 nor within [2^-9, 65504], or if the chunk holds a NaN or an infinity.
+A chunk is what one warp converts: some hundred neighbouring elements; where the tensor ends within them and elements
+are read one by one, its first elements as well, because a warp may have a single one there, which is small by chance.
+The kernel sets a flag if the largest magnitude of a chunk is neither 0 nor within [2^-9, 65504], or if the chunk holds
+a NaN or an infinity.
 
 If the flag is set, rescue kernels compute the whole program again from its parameters and overwrite the results: in
 tf32 where `cute` has a tensor-core kernel that is worth its launches (dsl.lower.plan.rescue), else in f32 on the CUDA

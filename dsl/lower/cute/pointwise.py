@@ -112,9 +112,11 @@ def add_kernel(text: Text, walk: Walk) -> str:
     )  # fmt: skip
     text.gap(2)
     several = rows * THREADS
-    count = f"{vectors:,} {'vectors' if width > 1 else 'elements'}"
     guard = vectors % several != 0
     index = f"first + row * {THREADS}"
+    absent = [*([f"(at[{len(places)}] == 0)"] if limits else []), *([f"({index} >= {vectors})"] if guard else [])]
+    sparse = bool(walk.flag and not walk.stored and width < 4 and absent)
+    count = f"{vectors:,} {'vectors' if width > 1 else 'elements'}"
     clamped = f"cutlass.min({index}, Uint32({vectors - 1}))" if guard else index
     arguments = ", ".join(f"{t}: cute.Tensor" for t in walk_tensors(walk))
     lines = [
@@ -128,6 +130,7 @@ def add_kernel(text: Text, walk: Walk) -> str:
         "    block, _, _ = cute.arch.block_idx()",
         f"    first = Uint32(block) * {several} + Uint32(thread)",
         "    ready = []",
+        *(_first_ones(walk, name, width, vectors) if sparse else []),
         f"    for row in cutlass.range_constexpr({rows}):",
         f"        at = {name}_at({clamped})",
     ]
@@ -151,6 +154,11 @@ def add_kernel(text: Text, walk: Walk) -> str:
             reads.append("x_values")
         else:
             reads.append(f"read({r.tensor}, at[{i}], {how[0]}{how[1]})")
+    if sparse:
+        ends = " | ".join(absent)
+        inside = f"{f'({ends})' if len(absent) > 1 else ends} & start[{len(places)}]" if limits else ends
+        how = read_width(merged.strides["x"], walk.x, width)[1]
+        lines += [f"        if {inside}:", f"            fetch(first_ones, {walk.x.tensor}, start[0]{how})"]
     lines += [
         f"        ready.append((at, {', '.join(reads)}))",
         *([f"    {'wrong = cutlass.Boolean(False)' if width >= 4 else 'most = Uint32(0)'}"] if walk.flag else []),
@@ -184,8 +192,20 @@ def add_kernel(text: Text, walk: Walk) -> str:
         how = read_width(merged.strides[f"o{i}"], o, width)[1]
         store = f"write({o.tensor}, at[{first_output + i}], {result}{how})"
         lines += [f"        if {index} < {vectors}:", f"            {store}"] if guard else [f"        {store}"]
+    if sparse:
+        lines.append("    most = greatest(most, first_ones)")
     if walk.flag:
         lines.append(f"    {'raise_where(wrong' if width >= 4 else 'watch(most'}, {walk.flag})")
     text.add("\n".join(lines))
     bits = min(128, width * walk.x.dtype.bits)
     return f"{bits}-bit accesses" if width > 1 else "element by element"
+
+
+def _first_ones(walk: Walk, name: str, width: int, vectors: int) -> list[str]:
+    """Registers for the first elements of x. They count in a warp's chunk where x ends within it: it may have a single
+    element there, a weight that is small by chance."""
+    return [
+        f"    first_ones = cute.make_rmem_tensor(({width},), {walk.x.tensor}.element_type)",
+        "    first_ones.fill(0)",
+        f"    start = {name}_at(Uint32(thread) % {min(32, vectors)})  # where x ends, these count as well",
+    ]

@@ -109,8 +109,9 @@ def _in_memory(program: Program, name: str, x: torch.Tensor) -> torch.Tensor:
 
 
 def _most(x: torch.Tensor) -> torch.Tensor:
-    """The largest magnitude of each chunk; NaN where there is one."""
+    """The largest magnitude of each chunk; NaN where there is one. The last chunk has the first elements as well."""
     x = x.reshape(-1).abs()
+    x = torch.cat([x, x[: -x.numel() % CHUNK]])
     return torch.nn.functional.pad(x, (0, -x.numel() % CHUNK)).view(-1, CHUNK).amax(1)
 
 
