@@ -11,7 +11,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 
 from dsl import ir
-from dsl.ir import Collective, Config, Conv, Program
+from dsl.ir import Collective, Config, Program
 from dsl.printer import to_text
 from engine.devices import Binding
 from engine.strategies.api import Candidate, Try
@@ -176,7 +176,6 @@ class Line:
         stage = next((s for s in first.base.stages if s.name == first.main), None)
         if not isinstance(stage, Collective):
             return []
-        far = OPENS if isinstance(stage, Conv) else candidates.WORSE  # M, N and K say less of a convolution
         settings = {candidates.change(None, r.config): r for r in first.ranked}
         # Each back end groups tiles in its own way, so what won on the other one is known by the rest of its clauses.
         ungrouped = {_ungrouped(s): r for s, r in reversed(settings.items())}
@@ -184,7 +183,7 @@ class Line:
             same = settings.get(w.settings)
             if same is None and w.backend != first.backend:
                 same = ungrouped.get(_ungrouped(w.settings))
-            if same is not None and same.ms <= far * first.ranked[0].ms:
+            if same is not None and same.ms <= OPENS * first.ranked[0].ms:
                 return [Step(first, same, w)]
         return []
 
