@@ -26,6 +26,7 @@ EPILOGUE_REGISTERS = 64  # beside the accumulators: coordinates, addresses, oper
 BARRIERS = 1024
 STAGED = 16_384  # bytes of shared memory that stage results before the store
 MAX_STAGES = 12
+MOST_LAUNCHES = 16  # each takes 4 to 7 s to build
 RUN_BOXES = (128, 64, 32, 16)  # bytes of the channels in a box
 
 
@@ -151,6 +152,13 @@ def tiled(
     y = getattr(stage, "sums", None) or stage.type
     whole = _whole(stage, types, y, least)
     launches = launches_of(stage, x, w, y, reads, tile_of(stage, x, y), runs=whole is None)
+    if len(launches) > MOST_LAUNCHES:
+        raise Refusal(
+            "cute-conv-phases",
+            f"{stage.name} has {len(launches)} phases with a kernel each, which take minutes to build; "
+            f"{MOST_LAUNCHES} are the most",
+            None,
+        )
     return launches, whole or _streamed(stage, x, y, launches)
 
 

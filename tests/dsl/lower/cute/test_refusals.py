@@ -59,3 +59,15 @@ def test_results_that_no_stage_writes():
     program = programs.gemm()
     assert refusal(replace(program, results=("x",))).code == "cute-result"
     assert refusal(replace(program, results=("y", "y"))).code == "cute-result"
+
+
+def test_a_transposed_convolution_of_many_phases_is_left_to_cpp():
+    text = """program p(x: f32[2, 16, 5, 6], w: f32[16, 8, 3, 3]) -> f16[2, 8, {size}] {{
+  xh = transform(x) {{ layout nhwc  to f16 }}
+  wh = transform(w) {{ layout nhwc  to f16 }}
+  y = conv_transpose2d(xh, wh) {{ stride {n}x{n}  store f16 nchw }}
+  return y
+}}"""
+    r = refusal(programs.program(text.format(size="23, 28", n=5)))
+    assert r.code == "cute-conv-phases" and "25 phases" in r.message
+    assert lower(programs.program(text.format(size="15, 18", n=3))).text
