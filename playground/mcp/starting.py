@@ -9,6 +9,7 @@ from typing import Any
 from asgiref.sync import sync_to_async
 from pydantic import Field
 
+from engine.session.fold.reduce import View
 from engine.session.spec import BadSpec, Class, SessionSpec, SpecFields
 from playground import engines
 from playground.access import requests, sessions
@@ -127,6 +128,11 @@ def _starts(following: Following) -> list[tuple[str, str]]:
     return titled
 
 
+def notes(view: View) -> list[str]:
+    """What there is to know of the module, as the page has it above the session, and the remarks of its search."""
+    return [*filter(None, [view.module_note]), *(n.text for n in view.notes if n.code != "start_from")]
+
+
 def _report_of(call: Call, following: Following) -> Answer:
     view, report = following.view, following.report
     if report is None:
@@ -137,7 +143,7 @@ def _report_of(call: Call, following: Following) -> Answer:
     if view.coverage is not None:
         data["covered"] = view.coverage.text
         data["stays_in_pytorch"] = [{"op": u.op, "line": u.line, "why": u.why} for u in view.coverage.uncovered[:12]]
-    data["notes"] = [n.text for n in view.notes if n.code != "start_from"]
+    data["notes"] = notes(view)
     texts = [("Speed-of-light report", reported.text(report, view.classes))]
     texts += [(title, following.blob(name)) for title, name in _starts(following)[:8]]
     if not following.starts:
