@@ -26,7 +26,7 @@ EPILOGUE_REGISTERS = 64  # beside the accumulators: coordinates, addresses, oper
 BARRIERS = 1024
 STAGED = 16_384  # bytes of shared memory that stage results before the store
 MAX_STAGES = 12
-MOST_LAUNCHES = 16  # each takes 4 to 7 s to build
+MOST_LAUNCHES = 16  # 25 took 65 s of a quiet core to build, and more than 120 s beside other builds
 RUN_BOXES = (128, 64, 32, 16)  # bytes of the channels in a box
 
 
