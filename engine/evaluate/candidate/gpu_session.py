@@ -21,6 +21,7 @@ from engine.devices.parts import to_json
 from engine.evaluate import shared_memory
 from engine.evaluate.candidate.worker import Worker
 from engine.evaluate.reference.module_process import Reference
+from engine.evaluate.shared_tensors import Region
 from engine.jsonprocess import WorkerLost
 from engine.words import count
 
@@ -60,10 +61,39 @@ class GpuSession:
             self.worker.warm(self.cancelled)
         except WorkerLost as e:
             raise TrialError(step, "worker_lost", str(e), e.log or None) from None
-        own = self.reference.inputs_own().to_json() if self.reference is not None else None
-        self.ask(step, "open", LOAD_SECONDS, graph=self.problem.graph.to_json(), own=own)
+        if not self._opened_by_block(step):
+            own = self.reference.inputs_own().to_json() if self.reference is not None else None
+            self._open(step, own)
         self.generation = self.worker.generation
         self._loaded = {}
+
+    def _open(self, step: str, own: dict | None) -> None:
+        self.ask(step, "open", LOAD_SECONDS, graph=self.problem.graph.to_json(), own=own)
+
+    def _opened_by_block(self, step: str) -> bool:
+        """Whether the worker has the module's own tensors by a block of memory: where they are large, and this machine
+        shares such memory."""
+        if self.reference is None or not self._shares or not self.reference.start().own_waits:
+            return False
+        self._open(step, None)
+        try:
+            fd = self.worker.block(step, self.reference.own_size)
+            try:
+                slots = self.reference.lay_own(fd)
+            finally:
+                os.close(fd)
+            self.ask(step, "take_own", LOAD_SECONDS, own=Region("", self.reference.own_size, slots).to_json())
+        except (shared_memory.NotShared, TrialError) as e:
+            self._crosses_the_host("the module's own tensors", e)
+            return False
+        return True
+
+    def _crosses_the_host(self, what: str, e: shared_memory.NotShared | TrialError) -> None:
+        """From now on it does. Raises what is no matter of this machine."""
+        if isinstance(e, TrialError) and e.code in (*NO_ROOM, "cancelled"):
+            raise e
+        self._shares = False
+        logger.warning("%s cross the host's memory: %s", what, e)
 
     def share_results(self) -> None:
         """Give the module's process and the worker a block of memory for the module's results. Without one, results
@@ -80,10 +110,7 @@ class GpuSession:
             finally:
                 os.close(fd)
         except (shared_memory.NotShared, TrialError) as e:
-            if isinstance(e, TrialError) and e.code in (*NO_ROOM, "cancelled"):
-                raise
-            self._shares = False
-            logger.warning("results cross the host's memory: %s", e)
+            self._crosses_the_host("results", e)
 
     def build(self, source: Source) -> object:
         """The pool's build. Raises TrialError("compile")."""

@@ -89,6 +89,16 @@ class Worker:
             self.own = shared_tensors.read(shared_tensors.Region.from_json(request["own"]), device=self.device)
         return {}
 
+    def take_own(self, request: dict) -> dict:
+        """The module's own tensors from the block, which the module's process may write to and which is dropped."""
+        views = self._results(request["own"])
+        self.own = {name: tensor.clone() for name, tensor in views.items()}
+        self.settle()
+        del views
+        self.block = None
+        self._empty()
+        return {}
+
     def close(self, request: dict) -> dict:
         self.programs, self.baseline, self._sets = {}, None, None
         self.graph, self.own, self.references, self.reference_bytes, self.block = None, {}, {}, 0, None
@@ -233,7 +243,7 @@ class Worker:
 
 
 REQUESTS = (
-    "warm", "open", "close", "share", "keep", "trim", "compile_rest", "load", "unload", "baseline_open",
+    "warm", "open", "take_own", "close", "share", "keep", "trim", "compile_rest", "load", "unload", "baseline_open",
     "baseline_sample",
 )  # fmt: skip
 PROGRAMS = ("check", "time_open", "time_sample", "time_parts", "integrity", "time_close")

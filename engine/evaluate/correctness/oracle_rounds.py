@@ -19,9 +19,10 @@ from dsl.printer import to_text
 from engine import start
 from engine.devices import Candidate, Problem, TrialError
 from engine.devices.parts import to_json
+from engine.evaluate.correctness.row_slices import rows_for
 from engine.evaluate.correctness.tolerance import TOLERANCES, Comparison, PyTorchError
 from engine.evaluate.correctness.verification import Round, RoundResult, Rounds
-from engine.evaluate.reference.module_process import Reference, rows_for
+from engine.evaluate.reference.module_process import Reference
 from engine.jsonprocess import JsonProcess, WorkerLost
 from engine.session import events
 from sol.graph import SLICES
@@ -115,7 +116,7 @@ class OracleRounds(Rounds):
         self.problem, self.reference, self.oracle, self.cancelled = problem, reference, oracle, cancelled
         families = FAMILIES if reference is not None else ("normal", *FAMILIES[1:])
         self.rounds = [Round(family, problem.seed + 1000 + i) for i, family in enumerate(families)]
-        self.rows = rows_for(problem, FLOPS)
+        self.rows = rows_for(problem.graph, FLOPS)
         self.slices = any(op.op in SLICES for op in problem.graph.ops)
         self._graph = problem.graph.to_json()
         self._known: dict[str, events.TrialValidated] = {}  # meaning -> its validation

@@ -27,6 +27,24 @@ _ALONG = ("slice", "select", "narrow", "chunk", "split", "split_with_sizes", "un
           "softmax", "_softmax", "log_softmax", "_log_softmax", "repeat_interleave", "cumsum", "stack")  # fmt: skip
 
 
+def rows_for(graph: OpGraph, flops: float = 2e10, bytes_: float = 1e9) -> int | None:
+    """The number of leading rows that a CPU computes in about a second and in little memory; None for all.
+
+    At least 8 and a multiple of 8 for rows of matrices; images and volumes may be fewer, down to one.
+    """
+    first = graph.tensors[graph.inputs[0]] if graph.inputs else None
+    if first is None or not first.shape:
+        return None
+    lead = first.shape[0]
+    bytes_of_rows = sum(t.bytes for t in graph.tensors.values() if t.shape[:1] == (lead,))
+    share = max(data.contraction_flops(graph) / flops, bytes_of_rows / bytes_)
+    if share <= 1:
+        return None
+    rows = int(lead / share)
+    rows = rows // 8 * 8 if rows >= 8 else (max(1, rows) if len(first.shape) > 2 else 8)
+    return rows if rows < lead else None
+
+
 def row_inputs(graph: OpGraph) -> frozenset[str] | None:
     """The inputs to cut along their leading axis, if every output then has just those rows; else None."""
     roles = data.roles(graph)

@@ -13,12 +13,13 @@ import random
 from collections.abc import Callable
 
 from engine.devices import TrialError
+from engine.evaluate.correctness.row_slices import rows_for
 from engine.evaluate.correctness.tolerance import PyTorchError
 from engine.evaluate.integrity.findings import Report
 from engine.evaluate.integrity.process.candidate import Candidate, Layout, late
 from engine.evaluate.integrity.process.judge import Judge
 from engine.evaluate.integrity.texts.reading import TextReader
-from engine.evaluate.reference.module_process import Outputs, Reference, rows_for
+from engine.evaluate.reference.module_process import Outputs, Reference
 from engine.sandbox import Sandbox
 
 SHARES = ("cuda",)  # devices whose memory the judge and a candidate share; on a CPU they share the host's anyway
@@ -46,7 +47,7 @@ class Examiner:
         self._pytorch: dict[tuple, PyTorchError] = {}
         own = reference.inputs_own()
         self.layout = Layout.of(self.graph, own.tensors)
-        self.rows = rows_for(reference.problem) if self.device == "cpu" else None
+        self.rows = rows_for(reference.problem.graph) if self.device == "cpu" else None
         self.judge.open(self.graph, own)
 
     def read(self, source: str, kind: str, cls: str, entry: str = "") -> Report:

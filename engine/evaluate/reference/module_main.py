@@ -1,7 +1,7 @@
 """The confined process of the pasted module: computes its reference, its own errors and its own times.
 
 Answers requests of engine.evaluate.reference.module_process, one at a time: open, compute, error, compile,
-baseline_open, baseline_sample, trim, adopt. It never sees a candidate.
+baseline_open, baseline_sample, trim, adopt, own. It never sees a candidate.
 """
 
 from __future__ import annotations
@@ -45,7 +45,9 @@ def serve(message: dict) -> dict:
         if what == "open":
             child.watch()
             _module = Held(message)
-            return {"ok": _module.share_own()}
+            if not message.get("own_waits"):
+                _module.do_own()
+            return {"ok": _module.described()}
         if _module is None:
             raise Bad("internal", "no module is open")
         return {"ok": getattr(_module, f"do_{what}")(**message.get("with", {}))}
@@ -121,13 +123,21 @@ class Held:
     def _tensors(self, values: Iterable[Any]) -> list[Any]:
         return [v for v in values if isinstance(v, self.torch.Tensor)]
 
-    def share_own(self) -> dict:
-        """Copy the module's own inputs and state into the shared region; report which tensors were found."""
-        shared = []
+    def do_own(self, door: int | None = None, size: int = 0) -> dict:
+        """Copy the module's own inputs and state into the region that is shared with the engine, or into a block whose
+        descriptor comes through the door."""
+        block = None if door is None else shared_memory.through(door, size, self.device)
         for name, slot in self.own_slots.items():
             if name in self.own:
-                tensor_at(self.own_map, slot).copy_(self.own[name])
-                shared.append(name)
+                place = tensor_at(self.own_map, slot) if block is None else block.tensor(slot)
+                place.copy_(self.own[name])
+        if self.device == "cuda":
+            self.torch.cuda.synchronize()
+        return {}
+
+    def described(self) -> dict:
+        """Which of its own tensors the module has, where, and how it is built and called."""
+        shared = [name for name in self.own_slots if name in self.own]
         return {"shared": shared, "device": self.device, **self._arguments()}
 
     def _arguments(self) -> dict:

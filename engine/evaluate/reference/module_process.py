@@ -29,6 +29,7 @@ from sol.graph import DTYPE_BYTES, OpGraph
 PRELOAD = ("torch", "engine.evaluate.reference.module_main")
 ON_A_GPU = (*PRELOAD, "engine.evaluate.reference.compile_rehearsal")  # where torch.compile is timed
 STATE = ("parameter", "buffer", "constant")
+LATER_BYTES = 1 << 28  # of the module's own tensors, from which on they reach the host's memory only if asked for
 NARROW_BYTES = 4 << 30  # of results in float64, above which they lie in memory as f32
 COMPILE_SECONDS = 400.0  # max-autotune tries every kernel that it has
 
@@ -55,25 +56,6 @@ class Sample:
 def warm(*, gpu: bool = False, visible: str = "", local_user: bool = False, many: int = 1) -> None:
     """Prepare children for the next `many` References in the background (it saves the 2 s of importing torch)."""
     sandbox.warm(gpu=gpu, visible=visible, local_user=local_user, preload=ON_A_GPU if gpu else PRELOAD, many=many)
-
-
-def rows_for(problem: Problem, flops: float = 2e10, bytes_: float = 1e9) -> int | None:
-    """The number of leading rows that a CPU computes in about a second and in little memory; None for all.
-
-    At least 8 and a multiple of 8 for rows of matrices; images and volumes may be fewer, down to one.
-    """
-    graph = problem.graph
-    first = graph.tensors[graph.inputs[0]] if graph.inputs else None
-    if first is None or not first.shape:
-        return None
-    lead = first.shape[0]
-    bytes_of_rows = sum(t.bytes for t in graph.tensors.values() if t.shape[:1] == (lead,))
-    share = max(data.contraction_flops(graph) / flops, bytes_of_rows / bytes_)
-    if share <= 1:
-        return None
-    rows = int(lead / share)
-    rows = rows // 8 * 8 if rows >= 8 else (max(1, rows) if len(first.shape) > 2 else 8)
-    return rows if rows < lead else None
 
 
 def result_types(graph: OpGraph) -> dict[str, tuple[tuple[int, ...], str]]:
@@ -113,6 +95,7 @@ class Reference:
         self.cancelled, self.timeout, self.host_clock = cancelled, timeout, host_clock
         self._box: Sandbox | None = None
         self._own: Region | None = None
+        self.own_size, self.own_waits = 0, False  # bytes of a block for the module's own tensors; not on the host yet
         self._results: dict[str, Slot] = {}
         self._result_size = 0
         self.init: list | None = None  # arguments of the module's constructor, if they are plain
@@ -132,6 +115,8 @@ class Reference:
         graph = self.problem.graph
         own = {t.name: (t.shape, t.dtype) for t in graph.tensors.values() if t.name in graph.inputs or t.kind in STATE}
         own_slots, own_size = layout(own)
+        # Where forward writes them, those of the beginning must be copied at once.
+        own_waits = own_size >= LATER_BYTES and not graph.writes
         self._results, self._result_size = layout(result_types(graph))
         need = own_size + self._result_size
         if need > self.memory_bytes:
@@ -161,6 +146,7 @@ class Reference:
                     "seed": self.problem.seed,
                     "memory": self.memory_bytes,
                     "host_clock": self.host_clock,
+                    "own_waits": own_waits,
                     "own_fd": box.region_fd("own"),
                     "own_size": own_size,
                     "own_slots": {n: vars(s) for n, s in own_slots.items()},
@@ -192,6 +178,7 @@ class Reference:
                 "unsteady", f"The module has no {graph.tensors[needed[0]].path or needed[0]!r} any more."
             )
         self._own = self._region("own", own_size, {n: s for n, s in own_slots.items() if n in shared})
+        self.own_size, self.own_waits = own_size, own_waits
         return self
 
     def _region(self, name: str, size: int, slots: dict[str, Slot]) -> Region:
@@ -268,8 +255,20 @@ class Reference:
         """The module's own inputs, parameters, buffers and constants by their names in the graph, valid until `close`
         (or until the child is replaced: ask again). Constants that export created are missing."""
         self.start()
+        if self.own_waits:
+            self._ask("validate", "own")
+            self.own_waits = False
         assert self._own is not None
         return self._own
+
+    def lay_own(self, fd: int) -> dict[str, Slot]:
+        """Let the child copy what `inputs_own` has into a block of `own_size` bytes, whose descriptor this is: a first
+        copy of gigabytes to the host's memory takes seconds. Returns where they lie. Raises TrialError."""
+        self.start()
+        self._box.door.give(fd)
+        self._ask("validate", "own", door=self._box.door.inside, size=self.own_size)
+        assert self._own is not None
+        return self._own.tensors
 
     def compute(
         self, family: str, seed: int, rows: int | None = None, timeout: float | None = None, *, to_host: bool = False

@@ -8,7 +8,8 @@ import torch
 
 from engine.devices import Problem, SessionRefused, TrialError
 from engine.evaluate.correctness import inputs
-from engine.evaluate.reference.module_process import Reference, rows_for
+from engine.evaluate.correctness.row_slices import rows_for
+from engine.evaluate.reference.module_process import Reference
 from engine.evaluate.shared_tensors import Region, read
 from tests.engine.graphs import linear
 from tests.engine.traced import once
@@ -118,10 +119,10 @@ def test_fewer_rows_are_refused_by_a_module_that_mixes_them():
 
 
 def test_rows_for_keeps_a_cpu_to_about_a_second():
-    assert rows_for(problem(MLP)) is None
+    assert rows_for(problem(MLP).graph) is None
     large = MLP.replace("64, 256", "4096, 4096").replace("256, 64", "4096, 4096").replace("(64,)", "(4096,)")
     large = large.replace("(96, 64)", "(4096, 4096)")
-    assert rows_for(problem(large)) == 296
+    assert rows_for(problem(large).graph) == 296
 
 
 def test_a_child_that_dies_is_replaced_at_the_next_call():
