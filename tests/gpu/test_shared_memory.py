@@ -8,6 +8,7 @@ torch = pytest.importorskip("torch")
 
 from engine.devices import Problem  # noqa: E402
 from engine.evaluate import shared_memory  # noqa: E402
+from engine.evaluate.candidate.gpu_session import GpuSession  # noqa: E402
 from engine.evaluate.candidate.worker import Worker  # noqa: E402
 from engine.evaluate.reference.module_process import Reference  # noqa: E402
 from engine.evaluate.shared_tensors import read  # noqa: E402
@@ -49,6 +50,20 @@ def test_a_worker_keeps_results_that_never_were_on_the_host(cuda):
             place = reference.compute("normal", 9).region.to_json()
             assert place["path"] == ""
             assert worker.ask("validate", "keep", timeout=60, family="normal", seed=9, reference=place)["kept"]
+    finally:
+        worker.close()
+
+
+def test_a_worker_gets_large_inputs_that_never_were_on_the_host(cuda, monkeypatch):
+    monkeypatch.setattr("engine.evaluate.reference.module_process.LATER_BYTES", 0)
+    problem = Problem(MODULE, "module", trace(MODULE, local_user=True).graph, 0)
+    worker = Worker(cuda.machine.workers.environment)
+    try:
+        with Reference(problem, "cuda", local_user=True) as reference:
+            session = GpuSession(problem, reference, cuda.machine.pool, worker, lambda: False)
+            session.hand_over("open")
+            assert reference.own_waits, "they went through a block"
+            assert read(reference.inputs_own())["x"].shape == (4096, 2048)
     finally:
         worker.close()
 
