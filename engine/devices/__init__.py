@@ -197,13 +197,25 @@ class Device(Protocol):
         """Which of torch.compile's baselines to time: `ways`, or else both modes in each class."""
         return []
 
+    def compile_ahead(
+        self, name: str, seconds: float | None = None, paused: Callable[[], bool] = lambda: False
+    ) -> None:  # fmt: skip
+        """A hint: `compile` will be asked for this one when the search is over; begin it beside the search, without
+        waiting, if that disturbs nothing."""
+        return
+
     def compile(self, name: str, seconds: float | None = None) -> None:
         """Compile the module for one of them, for at most so many seconds. It needs no lane. Raises
         TrialError("measure", ...)."""
 
-    def compiled(self, name: str, classes: Sequence[str]) -> events.Baseline:
-        """The time of one of them, beside the baseline of the first class. Raises TrialError("measure", ...)."""
+    def compiled(self, name: str, classes: Sequence[str]) -> events.Baseline | None:
+        """The time of one of them, beside the baseline of the first class. None if the process that compiled it was
+        lost: compile it again. Raises TrialError("measure", ...)."""
         raise TrialError("measure", "not_timed", "this device times no torch.compile")
+
+    def end_compiling(self) -> None:
+        """All of torch.compile's times are taken: end what `compile_ahead` started. It needs no lane."""
+        return
 
     def close(self) -> None:
         """End every process and remove every file of this problem."""

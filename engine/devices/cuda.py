@@ -37,7 +37,7 @@ from engine.evaluate.integrity.process import candidate as raw_kernel
 from engine.evaluate.integrity.process.judge import Judge
 from engine.evaluate.machine import Programs, Workbench
 from engine.evaluate.reference import compile_times, module_process
-from engine.evaluate.timing import gpu_condition
+from engine.evaluate.timing import compiled_apart, gpu_condition
 from engine.evaluate.timing.paired_timing import PairedTiming
 from engine.executors.local import spares
 from engine.executors.room import Room
@@ -173,13 +173,17 @@ class Cuda:
             failed.callback(self.workers.give_back, worker)
             reference = None
             if problem.source_kind == "module":
-                reference = module_process.Reference(
-                    problem, "cuda", visible=self.visible, local_user=self.local_user, cancelled=cancelled
-                ).start()
+                reference = self._reference(problem, cancelled).start()
                 failed.callback(reference.close)
             worker.warm(cancelled)
             failed.pop_all()
         return Processes(reference, worker, self.workers)
+
+    def _reference(self, problem: Problem, cancelled: Callable[[], bool]) -> module_process.Reference:
+        """A process of the module, not yet started."""
+        return module_process.Reference(
+            problem, "cuda", visible=self.visible, local_user=self.local_user, cancelled=cancelled
+        )
 
     def open(self, problem: Problem, cancelled: Callable[[], bool], loaded: Processes | None = None) -> Workbench:
         """Raises SessionRefused."""
@@ -193,7 +197,8 @@ class Cuda:
             overhead = self._events_ms(worker)
             failed.pop_all()
         rounds = GpuRounds(session)
-        timing = PairedTiming(session, rounds, functools.partial(self._condition, worker), overhead)
+        condition = functools.partial(self._condition, worker)
+        timing = PairedTiming(session, rounds, condition, overhead)
         builds = GpuBuilds(session, self.hw, self.gpu["name"])
         programs = Programs(builds, rounds, timing)
         times = compile_times.Kept(self.pool.cache, problem, self.gpu["name"], self.gpu["driver"])
@@ -201,6 +206,10 @@ class Cuda:
             reference, Judge(host=worker), timed=True, local_user=self.local_user, cancelled=cancelled,
             reference_used=rounds.lose_baseline,
         )  # fmt: skip
+
+        def apart() -> compiled_apart.CompiledApart:
+            second = functools.partial(self._reference, problem)
+            return compiled_apart.CompiledApart(problem, second, cancelled, rounds.timing_seed, condition, overhead)
 
         def close() -> None:
             builds.close()
@@ -214,7 +223,8 @@ class Cuda:
             if hard:
                 rounds.lose_baseline()
 
-        return Workbench(programs, close, times, {"kernel": kernels}, trim)
+        two = reference is not None and compiled_apart.fits(problem.graph)
+        return Workbench(programs, close, times, {"kernel": kernels}, trim, apart if two else None)
 
     def _events_ms(self, worker: Worker) -> float:
         """The time that CUDA events add to the work between them: of this GPU, so it is taken once, with its lane."""

@@ -24,7 +24,7 @@ from typing import Any, TypeVar
 
 from dsl.lower import Source
 from engine.devices import NO_ROOM, Device, Problem, SessionRefused, TrialError
-from engine.evaluate.machine import Form, Loaded, Machine, Workbench
+from engine.evaluate.machine import Apart, Form, Loaded, Machine, Workbench
 from engine.evaluate.reference import compile_times
 from engine.evaluate.timing.outside.plan import free_bytes_wanted
 from engine.executors.room import Part
@@ -57,6 +57,7 @@ class Evaluator(Device):
         self._keeps = False  # memory that only its last work needed
         self._trimming = Lock()  # another session may trim this one, but not while it closes
         self._apart = Lock()  # its processes work without the GPU's lane, so that nobody else may ask them anything
+        self._ahead: Apart | None = None  # a second process of the module, for torch.compile
         self._loaded: tuple[Problem, Loaded | None] | None = None
         self._part: Part | None = None  # of the machine's memory
         self._cancelled: Callable[[], bool] = lambda: False
@@ -117,6 +118,7 @@ class Evaluator(Device):
         loaded, self._loaded = self._loaded, None
         part, self._part = self._part, None
         try:
+            self.end_compiling()
             if workbench is not None:
                 workbench.close()
             if loaded is not None and loaded[1] is not None:
@@ -138,6 +140,8 @@ class Evaluator(Device):
         with the GPU's lane. A session that compiles meanwhile keeps what it has, which is little."""
         if not (hard or self._keeps):
             return
+        if hard:
+            self.end_compiling(unless_wanted=True)
         if not self._apart.acquire(blocking=False):
             return
         try:
@@ -164,15 +168,16 @@ class Evaluator(Device):
             other.trim(hard=True)
 
     def _with_room(self, work: Callable[[], T]) -> T:
-        """The result of work with the GPU's lane. If other sessions leave it too little memory, they give back all they
-        can, and it runs once more."""
+        """The result of work with the GPU's lane. If other sessions or the second process leave it too little memory,
+        they give back all they can, and it runs once more."""
         others = self._others
         try:
             return self._once(work, others)
         except (SessionRefused, TrialError) as e:
-            if e.code not in NO_ROOM or not others:
+            if e.code not in NO_ROOM or not (others or self._ahead is not None):
                 raise
             logger.warning("the GPU's memory was too small; %d other sessions give back theirs", len(others))
+        self.end_compiling()
         for other in others:
             other.trim(hard=True)
         if self._workbench is not None:
@@ -232,17 +237,55 @@ class Evaluator(Device):
             return []  # a program without a module has nothing to compile
         return list(ways) or self._compiled_names(classes)
 
-    def compile(self, name: str, seconds: float | None = None) -> None:
-        """Compile the module for one of them, unless its time is stored: 10 s to minutes, without the GPU's lane. Only
-        max-autotune, which tries kernels on the GPU, is left to `compiled`. Raises TrialError("measure")."""
-        if self.workbench.compile_times.read(name) is None:
-            with self._apart:
-                self.workbench.programs.timing.compile(name, seconds)
+    def compile_ahead(
+        self, name: str, seconds: float | None = None, paused: Callable[[], bool] = lambda: False
+    ) -> None:  # fmt: skip
+        """Begin to compile for one of them in a second process, so that the search hides its seconds; unless its time
+        is stored, another one was begun, or the module is large."""
+        bench = self.workbench
+        if bench.compiled_apart is None or self._ahead is not None or not compile_times.beside_a_search(name):
+            return
+        if bench.compile_times.read(name) is None:
+            self._ahead = bench.compiled_apart()
+            self._ahead.begin(name, seconds, paused)
 
-    def compiled(self, name: str, classes: Sequence[str]) -> events.Baseline:
-        """The time of one of them, stored for other sessions. Raises TrialError("measure")."""
-        stored = self.workbench.compile_times.read(name)
-        return stored or self.baseline(name, first_baseline(self.problem.graph, classes))
+    def compile(self, name: str, seconds: float | None = None) -> None:
+        """Compile the module for one of them, unless its time is stored: 10 s to minutes, without the GPU's lane. The
+        second process does it, if there is one. Only max-autotune, which tries kernels on the GPU, is left to
+        `compiled`. Raises TrialError("measure")."""
+        if self.workbench.compile_times.read(name) is not None:
+            return
+        with self._trimming:
+            ahead = self._ahead if compile_times.beside_a_search(name) else None
+            if ahead is not None:
+                ahead.wanted = True  # nobody ends it for its memory from now on
+        if ahead is not None:
+            if ahead.compile(name, seconds):
+                return
+            self.end_compiling()
+        with self._apart:
+            self.workbench.programs.timing.compile(name, seconds)
+
+    def compiled(self, name: str, classes: Sequence[str]) -> events.Baseline | None:
+        """The time of one of them, stored for other sessions; taken in the process that compiled it. None if that was
+        the second one and it was lost: then `compile` it again. Raises TrialError("measure")."""
+        stored, beside = self.workbench.compile_times.read(name), first_baseline(self.problem.graph, classes)
+        if stored is not None or self._ahead is None or not self._ahead.holds(name):
+            return stored or self.baseline(name, beside)
+        timed = self._once(functools.partial(self._ahead.baseline, name, beside), self._others)
+        if timed is None:
+            self.end_compiling()
+        else:
+            self.workbench.compile_times.write(timed)
+        return timed
+
+    def end_compiling(self, *, unless_wanted: bool = False) -> None:
+        """End the second process."""
+        with self._trimming:
+            if self._ahead is None or (unless_wanted and self._ahead.wanted):
+                return
+            ahead, self._ahead = self._ahead, None
+        ahead.close()
 
     def baseline(self, name: str, beside: str = "") -> events.Baseline:
         """One of engine.evaluate.reference.baseline_cache.NAMES, timed now (and stored, if the device stores times), in

@@ -71,18 +71,37 @@ class Programs:
         return self.timing.measure(candidate, baseline)
 
 
+class Apart(Protocol):
+    """A second process of the module, which compiles while the first one is searched with
+    (engine.evaluate.timing.compiled_apart.CompiledApart)."""
+
+    wanted: bool
+
+    def begin(self, name: str, seconds: float | None, paused: Callable[[], bool]) -> None: ...
+
+    def compile(self, name: str, seconds: float | None) -> bool: ...
+
+    def holds(self, name: str) -> bool: ...
+
+    def baseline(self, name: str, beside: str) -> events.Baseline | None: ...
+
+    def close(self) -> None: ...
+
+
 @dataclass
 class Workbench:
     """A machine with one problem. `programs` handles the form `program`; `others`: handlers of other forms, by name;
     `compile_times`: the stored torch.compile times of this problem, None if none are taken (else `programs.timing` is a
     PairedTiming, which compiles). `trim(hard)`: give back the GPU's memory that no later request needs; with `hard`,
-    also what can be made again."""
+    also what can be made again. `compiled_apart`: makes a second process of the module, not yet started; None if there
+    is no module, or a large one."""
 
     programs: Programs
     close: Callable[[], None]
     compile_times: compile_times.Kept | None = None
     others: Mapping[str, Form] = field(default_factory=dict)
     trim: Callable[[bool], None] = lambda hard: None
+    compiled_apart: Callable[[], Apart] | None = None
 
 
 class Loaded(Protocol):

@@ -238,13 +238,15 @@ class _Session:
         search = Search(self.journal, self.owner, self.lanes, self.strategy, context, fold, handlers)
         search.hint(planned.result)
         yield from self._baselines(context)
+        if compiles := self.spec.compile and device.times_compiled:
+            compiled.begin(device, problem.classes, self.compiling, self.owner, self.journal)
         try:
             ending = yield from search.run()
         except Stopped:
             yield from self.memory.teach(problem, self.strategy, fold)
             raise
         yield from self.memory.teach(problem, self.strategy, fold)
-        if self.spec.compile and device.times_compiled:
+        if compiles:
             yield from compiled.times(device, problem.classes, self.compiling, self.lanes, self.owner, self.journal)
         state = fold.now()
         self.closed = [{"cls": cls, **asdict(stop)} for cls, stop in fold.stops.items()]

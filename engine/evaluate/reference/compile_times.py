@@ -25,6 +25,12 @@ def names(classes: list[str], native: str) -> list[str]:
     return [way + suffix for suffix in dict.fromkeys(suffixes) for way in WAYS]
 
 
+def beside_a_search(name: str) -> bool:
+    """Return True for a baseline that is compiled without the GPU. max-autotune tries kernels on it, so it needs the
+    lane."""
+    return baseline_cache.parts(name)[0] == "compile"
+
+
 class Kept:
     """The stored times of one problem on one GPU (its name and driver)."""
 

@@ -1,4 +1,5 @@
-"""torch.compile's times, when a session's search is over: compiled beside the GPU's lane, then timed with it."""
+"""torch.compile's times, when a session's search is over: compiled beside the GPU's lane, then timed with it. The first
+one may be compiled while the search goes on."""
 
 from __future__ import annotations
 
@@ -24,24 +25,38 @@ class Compiling:
     seconds: float | None = None
 
 
+def begin(device: Device, classes: Sequence[str], compiling: Compiling, owner: Owner, journal: Journal) -> None:
+    """Let the device compile beside the search that follows, if it can. A session that goes on begins nothing that its
+    journal answers."""
+    for name in _untimed(device.compile_names(classes, compiling.ways), journal):
+        device.compile_ahead(name, compiling.seconds, lambda: owner.paused)  # it takes the first that it can
+
+
 def times(
     device: Device, classes: Sequence[str], compiling: Compiling, lanes: Lanes, owner: Owner, journal: Journal
 ) -> Events:
     """Log a Baseline for each, or a remark why it has none. Raises Stopped."""
     yield from journal.emit(events.Progress("Timing torch.compile, which takes minutes", "compiled"))
-    for name in device.compile_names(classes, compiling.ways):
-        remarks = [e.baseline for e in journal.of(events.Noted) if e.code == NOT_TIMED]
-        if name in remarks or any(e.name == name for e in journal.of(events.Baseline)):
-            continue
+    for name in _untimed(device.compile_names(classes, compiling.ways), journal):
         try:
-            yield from lanes.call(lambda n=name: device.compile(n, compiling.seconds), "build", "pytorch")
-            timed = yield from lanes.call(lambda n=name: device.compiled(n, classes), device.place, "pytorch")
+            timed = None
+            while timed is None:  # again, if the process that compiled it was lost
+                yield from lanes.call(lambda n=name: device.compile(n, compiling.seconds), "build", "pytorch")
+                timed = yield from lanes.call(lambda n=name: device.compiled(n, classes), device.place, "pytorch")
         except TrialError as e:
             if owner.stopped:
                 raise Stopped from None
             yield from journal.emit(events.Noted(NOT_TIMED, f"{name} was not timed: {e.reason}", baseline=name))
         else:
             yield from journal.emit(timed)
+    yield from lanes.call(device.end_compiling, doing="pytorch")
 
 
-__all__ = ["NOT_TIMED", "Compiling", "times"]
+def _untimed(names: Sequence[str], journal: Journal) -> list[str]:
+    """Those of which the journal has neither a time nor a remark why there is none."""
+    answered = {e.baseline for e in journal.of(events.Noted) if e.code == NOT_TIMED}
+    answered |= {e.name for e in journal.of(events.Baseline)}
+    return [name for name in names if name not in answered]
+
+
+__all__ = ["NOT_TIMED", "Compiling", "begin", "times"]
