@@ -165,10 +165,12 @@ class Loaded:
         try:
             signature.bind(None, *args, **kwargs)
         except TypeError as e:
-            names = ", ".join(str(p).partition(":")[0] for p in list(signature.parameters.values())[1:])
+            plain = [p.replace(annotation=p.empty) for p in list(signature.parameters.values())[1:]]
             at, many = line_of(forward), len(args) + len(kwargs)
             where = f"forward in line {at} takes" if at else "forward takes"
-            gives = f"{self.inputs_from} gives {many} input{'s' * (many != 1)}, and {where} ({names}): {e}"
+            gives = (
+                f"{self.inputs_from} gives {many} input{'s' * (many != 1)}, and {where} {inspect.Signature(plain)}: {e}"
+            )
             raise Bad("bad_inputs", f"{gives}. Give one input for each argument.", line) from None
 
     def _by_name(self, value: dict, line: int | None) -> tuple[tuple, dict[str, Any]]:

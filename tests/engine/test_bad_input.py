@@ -139,7 +139,7 @@ REFUSED = {
     ),
     "fewer inputs than arguments": (
         text(arguments="x, *, y, z=1"), "bad_inputs", "get_inputs gives 1 input, and forward in line 9 takes "
-        "(x, y, z=1): missing a required argument: 'y'. Give one input for each argument.",
+        "(x, *, y, z=1): missing a required argument: 'y'. Give one input for each argument.",
     ),
     "a module": (
         text("return f(self.l(x))", f"[{X}, nn.Linear(64, 64)]", "x, f"), "bad_inputs", "get_inputs gives a module as "

@@ -20,6 +20,10 @@ class OwnTypes:
         self.unknown = False
         self._types: list[Any] | None = None
 
+    @property
+    def noted_once(self) -> bool:
+        return self._types is not None
+
     @contextlib.contextmanager
     def noted(self) -> Iterator[None]:
         """Note the types of a call of the module in its own types."""

@@ -101,7 +101,7 @@ class RightResults:
         with strict():
             precision, outputs = self._sliced(values, parts, place) if parts else self._whole(values, rows)
         self._check_rows(outputs, rows)
-        if precision == "f32" and any(o.dtype in (self.torch.float16, self.torch.bfloat16) for o in outputs):
+        if precision == "f32" and any(t.dtype in ("f16", "bf16") for t in self.graph.tensors.values()):
             precision = "as written"
         self.last = (key, (precision, outputs))
         return self.last[1]
@@ -164,6 +164,8 @@ class RightResults:
         except Bad as e:
             if e.code in ("time_limit", "exited") or e.code.startswith("sandbox") or _no_memory(e):
                 raise
+        if not self.types.noted_once:  # its own types cannot be noted while they are widened
+            self._note_types(values)
         with widening():
             return self._run_wide(values)
 
@@ -173,10 +175,13 @@ class RightResults:
             outputs = self.module.run(self.wide, values, wide=True)
         if not self.types.unknown:
             return outputs
-        with self.types.noted():
-            self.module.run(self.module.model, values, wide=False)
+        self._note_types(values)
         with self.types.used():
             return self.module.run(self.wide, values, wide=True)
+
+    def _note_types(self, values: Values) -> None:
+        with self.types.noted():
+            self.module.run(self.module.model, values, wide=False)
 
     def _widen(self) -> Any:
         model = self.module.build().double()

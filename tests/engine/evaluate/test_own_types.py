@@ -1,11 +1,14 @@
 """Numbers that a module takes from its element type stay those of this type where it is computed in float64."""
 
+from types import SimpleNamespace
+
 import pytest
 import torch
 
 from engine.devices import Problem
 from engine.evaluate.reference.module_process import Reference
 from engine.evaluate.reference.own_types import OwnTypes
+from engine.evaluate.reference.right_results import RightResults
 from engine.evaluate.shared_tensors import read
 from tests.engine.traced import once
 
@@ -41,6 +44,28 @@ def test_an_eps_is_that_of_the_modules_own_type(line, dtype, eps):
     assert out.precision == "f64"
     by_hand = x * torch.rsqrt(x.square().mean(-1, keepdim=True) + torch.finfo(eps).eps)
     torch.testing.assert_close(right, by_hand, rtol=1e-12, atol=0)
+
+
+@pytest.mark.parametrize(
+    "line", ["self.low(self.norm(x).to(torch.bfloat16))", "self.norm(self.low(x.to(torch.bfloat16)).float())"]
+)
+def test_types_are_noted_beside_casts_that_the_text_names(line):
+    source = SOURCE.replace("LINE", f"return {line}.float()").replace("TYPE", "float32")
+    source = source.replace(
+        "    def forward", "        self.low = torch.nn.Linear(64, 64).bfloat16()\n\n    def forward"
+    )
+    with Reference(Problem(source, "module", once(source).graph, 0)) as reference:
+        assert reference.compute("own", 0).precision == "f64"
+        assert reference.pytorch_error("own", 0, "bf16").error > 1e-4
+
+
+def test_right_results_of_halves_in_own_types_are_as_written(monkeypatch):
+    for inside, expected in (("bfloat16", "as written"), ("float32", "f32")):
+        source = SOURCE.replace("LINE", f"return x.to(torch.{inside}).exp().float()").replace("TYPE", "float32")
+        right = RightResults(SimpleNamespace(graph=once(source).graph, device="cpu", torch=torch))
+        for name, value in (("values", {}), ("_parts", []), ("_whole", ("f32", [torch.ones(8, 64)]))):
+            monkeypatch.setattr(right, name, lambda *_, value=value: value)
+        assert right.results("own", 0, None)[0] == expected
 
 
 def test_types_are_given_in_the_order_of_the_call():
